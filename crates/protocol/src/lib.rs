@@ -1,0 +1,23 @@
+//! JSON-RPC and MCP messages as a gateway reads and writes them, both eras.
+//!
+//! Pure: bytes in, bytes out. Nothing here knows a runtime, a socket, a clock or the environment. A message is scanned,
+//! not parsed into a tree: what the gateway does not change stays the bytes it came as.
+
+pub mod error;
+pub mod header;
+pub mod id;
+pub mod json;
+pub mod message;
+pub mod meta;
+pub mod method;
+pub mod sse;
+pub mod uri;
+pub mod version;
+pub mod write;
+
+pub use error::{Executed, RpcError};
+pub use id::Id;
+pub use json::{Fault, Json, Limits};
+pub use message::{Malformed, Message, Notification, Request, Response};
+pub use method::Method;
+pub use version::{Era, Revision};

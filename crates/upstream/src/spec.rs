@@ -1,0 +1,112 @@
+//! What a target is, as meant: every variable resolved, every path absolute.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a resolved value.
+    pub fn new(value: impl Into<String>) -> Secret {
+        Secret(value.into())
+    }
+
+    /// The value, for the one place entitled to it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+/// One configured MCP server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetSpec {
+    /// Its name in the config.
+    pub name: String,
+    /// How to reach it.
+    pub transport: Transport,
+    /// Which era to speak.
+    pub era: EraChoice,
+    /// Who shares its connection.
+    pub sessions: Sessions,
+    /// How long a call may take.
+    pub timeout: Duration,
+    /// Whether elicitation, sampling and roots requests of this target reach clients.
+    pub allow_server_requests: bool,
+    /// Other names for its tools: alias, then the tool's own name.
+    pub aliases: Vec<(String, String)>,
+}
+
+/// How to reach a target.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transport {
+    /// A child process that speaks on its standard streams.
+    Stdio {
+        /// The program; looked up in `PATH`.
+        cmd: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables beside `PATH HOME LANG TZ TMPDIR`.
+        env: Vec<(String, Secret)>,
+        /// Its working directory.
+        cwd: Option<PathBuf>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// The endpoint.
+        url: http::Uri,
+        /// Headers of every request.
+        headers: Vec<(http::HeaderName, Secret)>,
+        /// PEM of the only certificate authorities to trust; the system's if absent.
+        ca: Option<Arc<[u8]>>,
+    },
+    /// HTTP with server-sent events, revision 2024-11-05.
+    Sse {
+        /// The stream.
+        url: http::Uri,
+        /// Headers of every request.
+        headers: Vec<(http::HeaderName, Secret)>,
+        /// PEM of the only certificate authorities to trust; the system's if absent.
+        ca: Option<Arc<[u8]>>,
+    },
+}
+
+impl Transport {
+    /// The value of the metric label `network_transport`.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Transport::Stdio { .. } => "pipe",
+            Transport::Http { .. } | Transport::Sse { .. } => "tcp",
+        }
+    }
+}
+
+/// Which era to speak with a target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EraChoice {
+    /// Ask it.
+    #[default]
+    Auto,
+    /// 2026-07-28 only.
+    Modern,
+    /// `initialize` only.
+    Legacy,
+}
+
+/// Who shares a target's connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sessions {
+    /// All clients.
+    #[default]
+    Shared,
+    /// Each client session has one of its own.
+    PerSession,
+}
