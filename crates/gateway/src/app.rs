@@ -1,61 +1,162 @@
 //! Start-up and shutdown, in the order they happen.
 
-use crate::config::Config;
+use crate::config::{Config, ListenAt};
+use crate::listener::edge::Edge;
+use crate::listener::gate::Gate;
+use crate::listener::legacy_sse::LegacySse;
+use crate::listener::mcp::Endpoint;
+use crate::listener::tls::Tls;
+use crate::listener::{Closing, serve};
+use crate::runtime::Runtime;
+use crate::seal::Seal;
+use crate::session::Sessions;
+use crate::side::{Side, Which};
+use crate::stack::stack;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::{mpsc, watch};
+use transom_upstream::Secret;
+
+/// How long others keep sending after readiness went down.
+const NOTICE: Duration = Duration::from_secs(5);
+/// How long targets may take to close.
+const CLOSE: Duration = Duration::from_secs(10);
 
 /// A gateway whose sockets are bound and whose targets are being connected.
 pub struct Bound {
-    main: SocketAddr,
-    admin: SocketAddr,
-    metrics: SocketAddr,
+    main: TcpListener,
+    admin: TcpListener,
+    metrics: TcpListener,
+    addresses: [SocketAddr; 3],
+    tls: Option<Arc<Tls>>,
     handle: Handle,
+    drain: Duration,
+    ended: watch::Sender<bool>,
 }
 
 /// A way to reach a gateway while it runs. Cheap to clone.
 #[derive(Clone)]
-pub struct Handle {}
+pub struct Handle {
+    runtime: Arc<Runtime>,
+    config: Arc<Mutex<Config>>,
+    bind: IpAddr,
+}
 
 /// Why a gateway did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A port is taken.
-    #[error("port {port} is already in use ({what}); choose another port or stop the program that has it")]
+    #[error("port {port} is already in use ({what} listener); choose another port or stop the program that has it")]
     PortTaken {
         /// Which port.
         port: u16,
         /// Which listener.
         what: &'static str,
     },
-    /// Another reason.
+    /// An address we cannot have.
+    #[error("cannot listen on {address} ({what} listener): {reason}")]
+    CannotListen {
+        /// Which address.
+        address: SocketAddr,
+        /// Which listener.
+        what: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// Anybody could call anything.
+    #[error(
+        "refusing to listen on {0} without authentication: anybody who can reach it could call every tool; \
+         listen on 127.0.0.1, or set allowUnauthenticated: true if the network is trusted"
+    )]
+    Unauthenticated(SocketAddr),
+    /// The certificate or its key.
     #[error("{0}")]
-    Other(String),
+    Tls(String),
+    /// No randomness to be had.
+    #[error("the system gave no random bytes for a session key")]
+    NoRandomness,
 }
 
 /// Binds the listeners and starts to connect every target.
-pub async fn bind(_config: Config) -> Result<Bound, StartError> {
-    Err(StartError::Other("not yet".into()))
+pub async fn bind(config: Config) -> Result<Bound, StartError> {
+    if !config.listen.ip().is_loopback() && !config.allow_unauthenticated {
+        return Err(StartError::Unauthenticated(config.listen));
+    }
+    if config.allow_unauthenticated {
+        tracing::warn!(event = "unsafe_option", name = "allowUnauthenticated", "anybody who can reach the listener can call every tool");
+    }
+    let tls = config.tls.clone().map(Tls::load).transpose().map_err(StartError::Tls)?;
+    let main = listen(config.listen, "main")?;
+    let admin = listen_at(config.admin, "admin")?;
+    let metrics = listen_at(config.metrics, "metrics")?;
+    let address = |listener: &TcpListener, wanted| listener.local_addr().unwrap_or(wanted);
+    let addresses = [address(&main, config.listen), address(&admin, config.listen), address(&metrics, config.listen)];
+
+    let seal = Seal::new(config.session_key.as_ref().map(Secret::expose)).ok_or(StartError::NoRandomness)?;
+    let bind = config.listen.ip();
+    let gate = Gate::new(&config.allowed_hosts, &config.allowed_origins, bind);
+    let (ended, when_ended) = watch::channel(false);
+    let runtime = Runtime::new(&config, Sessions::new(seal), gate, when_ended);
+    runtime.set_targets(config.targets.clone());
+    tokio::spawn(runtime.clone().keep_current());
+    tokio::spawn(runtime.clone().keep_clients_told());
+    tokio::spawn(runtime.clone().keep_tidy());
+    if let Some(tls) = &tls {
+        tokio::spawn(tls.clone().keep_current());
+    }
+    let drain = config.drain;
+    let handle = Handle { runtime, config: Arc::new(Mutex::new(config)), bind };
+    Ok(Bound { main, admin, metrics, addresses, tls, handle, drain, ended })
+}
+
+fn listen_at(place: ListenAt, what: &'static str) -> Result<TcpListener, StartError> {
+    match place {
+        ListenAt::Exactly(address) => listen(address, what),
+        ListenAt::Preferred(address) => match listen(address, what) {
+            Err(StartError::PortTaken { .. }) => listen(SocketAddr::new(address.ip(), 0), what),
+            other => other,
+        },
+    }
+}
+
+fn listen(address: SocketAddr, what: &'static str) -> Result<TcpListener, StartError> {
+    let open = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(4096)
+    };
+    open().map_err(|error: std::io::Error| match error.kind() {
+        ErrorKind::AddrInUse => StartError::PortTaken { port: address.port(), what },
+        _ => StartError::CannotListen { address, what, reason: error.to_string() },
+    })
 }
 
 impl Bound {
     /// Where the main listener is.
     pub fn main_addr(&self) -> SocketAddr {
-        self.main
+        self.addresses[0]
     }
 
     /// Where the admin listener is.
     pub fn admin_addr(&self) -> SocketAddr {
-        self.admin
+        self.addresses[1]
     }
 
     /// Where metrics are.
     pub fn metrics_addr(&self) -> SocketAddr {
-        self.metrics
+        self.addresses[2]
     }
 
     /// The base URL of the main listener, without a path: `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
-        format!("http://{}", self.main)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.main_addr())
     }
 
     /// A way to reach the gateway while it runs.
@@ -63,17 +164,91 @@ impl Bound {
         self.handle.clone()
     }
 
-    /// Serves until `shutdown` is ready, then drains and closes every target.
-    pub async fn run(self, _shutdown: impl Future<Output = ()> + Send + 'static) {}
+    /// Serves until `shutdown` is ready, then drains: readiness goes down, running calls end, streams end in good order,
+    /// targets are closed.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) {
+        let runtime = self.handle.runtime.clone();
+        let hosts = self.handle.config.lock().map(|config| config.allowed_hosts.clone()).unwrap_or_default();
+        let (close, signal) = watch::channel(false);
+        let (alive, mut all_gone) = mpsc::channel(1);
+        let closing = Closing { signal, alive };
+
+        let endpoint = Endpoint { runtime: runtime.clone(), mcp: stack(&runtime) };
+        let edge = Arc::new(Edge { endpoint, legacy: LegacySse::default() });
+        let side = |which, address: SocketAddr| Arc::new(Side::new(which, runtime.clone(), &hosts, address.ip()));
+        let admin = side(Which::Admin, self.addresses[1]);
+        let metrics = side(Which::Metrics, self.addresses[2]);
+        let main = tokio::spawn(serve(self.main, edge, self.tls, closing.clone()));
+        // The side listeners stay up through the drain, so that probes see it; they end with the process.
+        let (_keep, never) = watch::channel(false);
+        let aside = |alive| Closing { signal: never.clone(), alive };
+        let (side_alive, _side_gone) = mpsc::channel(1);
+        tokio::spawn(serve(self.admin, admin, None, aside(side_alive.clone())));
+        tokio::spawn(serve(self.metrics, metrics, None, aside(side_alive)));
+
+        shutdown.await;
+
+        tracing::info!("shutting down: readiness is down, running calls may finish");
+        runtime.draining.store(true, Relaxed);
+        if !self.handle.bind.is_loopback() {
+            tokio::time::sleep(NOTICE).await;
+        }
+        close.send_replace(true);
+        let _ = main.await;
+        runtime.closing.store(true, Relaxed);
+        runtime.hub.end_all();
+        self.ended.send_replace(true);
+        drop(closing);
+        let drained = async {
+            // Every connection holds a sender; calls whose client left count as well.
+            while all_gone.recv().await.is_some() {}
+            while runtime.in_flight() > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if tokio::time::timeout(self.drain, drained).await.is_err() {
+            tracing::warn!(in_flight = runtime.in_flight(), "some calls did not finish in time");
+        }
+        let closed = futures_util::future::join_all(runtime.slots().into_iter().map(|slot| async move { slot.handle.close().await }));
+        if tokio::time::timeout(CLOSE, closed).await.is_err() {
+            tracing::warn!("some targets did not close in time");
+        }
+        tracing::info!("stopped");
+        crate::logging::flush();
+    }
 }
 
 impl Handle {
-    /// Makes the running gateway look like this config: targets come, go and change; naming changes. Listeners stay
-    /// where they are. Returns what could not be applied without a restart, in words, one per setting.
-    pub fn reconfigure(&self, _config: Config) -> Vec<String> {
-        Vec::new()
+    /// Makes the running gateway look like this config: targets come, go and change; naming, hosts and origins change.
+    /// Listeners stay where they are. Returns what could not be applied without a restart, in words, one per setting.
+    pub fn reconfigure(&self, config: Config) -> Vec<String> {
+        let Ok(mut current) = self.config.lock() else { return Vec::new() };
+        let mut needs_restart = Vec::new();
+        let mut note = |changed: bool, what: &str| {
+            if changed {
+                needs_restart.push(format!("{what} changed; restart to apply it"));
+            }
+        };
+        // Port 0 asked for any port, and we have one.
+        let moved = current.listen != config.listen && config.listen.port() != 0;
+        note(moved, "listen");
+        note(current.admin != config.admin, "admin.listen");
+        note(current.metrics != config.metrics, "metrics.listen");
+        note(current.tls != config.tls, "tls");
+        note(current.session_key != config.session_key, "sessionKey");
+        note(current.state_dir != config.state_dir, "stateDir");
+        self.runtime.gate.store(Arc::new(Gate::new(&config.allowed_hosts, &config.allowed_origins, self.bind)));
+        if let Ok(mut readiness) = self.runtime.readiness.lock() {
+            *readiness = config.readiness;
+        }
+        self.runtime.set_naming(config.naming.clone());
+        self.runtime.set_targets(config.targets.clone());
+        *current = config;
+        needs_restart
     }
 
     /// Waits until the first generation is live.
-    pub async fn first_generation(&self) {}
+    pub async fn first_generation(&self) {
+        self.runtime.generation().await;
+    }
 }

@@ -3,7 +3,30 @@
 //! Start reading at [`app`] (how it starts), then [`stack`] (what happens to a message).
 
 pub mod app;
+pub mod authenticate;
+pub mod authorize;
+pub mod changes;
 pub mod config;
+pub mod dispatch;
+pub mod generation;
+pub mod hub;
+pub mod listener;
+pub mod logging;
+pub mod message;
+pub mod metrics;
+pub mod names;
+pub mod naming;
+pub mod observe;
+pub mod reply;
+pub mod resources;
+pub mod runtime;
+pub mod seal;
+pub mod session;
+pub mod side;
+pub mod stack;
+pub mod stage;
+pub mod surface;
+pub mod virtualize;
 
-pub use app::{Bound, Handle, bind};
+pub use app::{Bound, Handle, StartError, bind};
 pub use config::{Config, ListenAt, Naming, Prefix, Readiness, TlsFiles};

@@ -1,1 +1,4 @@
-//! stub
+//! The pure engine: what a tool means, decided without runtime, clock, files or environment.
+
+pub mod name;
+pub mod source;

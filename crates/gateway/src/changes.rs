@@ -1,0 +1,37 @@
+//! What is different between two generations, as clients would notice it.
+
+use crate::generation::{Entry, Generation, Kind};
+use crate::hub::Changed;
+use crate::runtime::ToolChanged;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What changed from one generation to another.
+pub fn between(old: &Generation, new: &Generation) -> (Changed, ToolChanged) {
+    let mut changed = Changed::default();
+    let mut event = ToolChanged { generation: new.number, ..ToolChanged::default() };
+    for kind in Kind::ALL {
+        let before: HashMap<&str, &Arc<Entry>> = old.listed(kind).iter().map(|entry| (entry.exposed(), entry)).collect();
+        let mut unseen = before.clone();
+        let mut note = |list: Option<&mut Vec<(String, String)>>, entry: &Entry| {
+            changed.note(kind, entry.target_name());
+            if let Some(list) = list {
+                list.push((entry.exposed().to_owned(), entry.target_name().to_owned()));
+            }
+        };
+        let is_tool = kind == Kind::Tool;
+        for entry in new.listed(kind) {
+            match unseen.remove(entry.exposed()) {
+                None => note(is_tool.then_some(&mut event.added), entry),
+                Some(was) if Arc::ptr_eq(was, entry) || (was.json() == entry.json() && was.target_name() == entry.target_name()) => {}
+                Some(_) => note(is_tool.then_some(&mut event.changed), entry),
+            }
+        }
+        let mut gone: Vec<_> = unseen.into_values().collect();
+        gone.sort_by(|a, b| a.exposed().cmp(b.exposed()));
+        for entry in gone {
+            note(is_tool.then_some(&mut event.removed), entry);
+        }
+    }
+    (changed, event)
+}

@@ -1,0 +1,97 @@
+//! Sends a call to its target and waits for the answer.
+//!
+//! Knows targets and timeouts. What the call means was decided before.
+
+use crate::generation::Slot;
+use crate::message::Context;
+use crate::metrics::Metrics;
+use crate::reply::{ErrorType, Failure};
+use crate::stage::Next;
+use crate::virtualize::SourceCall;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+use crate::session::Session;
+use transom_upstream::{Call, CallError, Caller};
+
+/// The end of the path.
+#[derive(Clone)]
+pub struct Dispatch {
+    metrics: Arc<Metrics>,
+}
+
+impl Dispatch {
+    /// With somewhere to count.
+    pub fn new(metrics: Arc<Metrics>) -> Dispatch {
+        Dispatch { metrics }
+    }
+}
+
+impl Next<SourceCall> for Dispatch {
+    type Reply = Bytes;
+
+    async fn run(&self, source: SourceCall) -> Result<Bytes, Failure> {
+        let SourceCall { context, session, slot, method, method_text, params, rename, source: name, param_headers } = source;
+        let call = Call {
+            method: method_text,
+            params,
+            rename,
+            name_header: Some(name),
+            param_headers,
+            caller: caller(&context, session.as_deref()),
+            outbox: Some(context.outbox.clone()),
+            timeout: slot.handle.spec().timeout,
+        };
+        let asked = Instant::now();
+        let mut waiting = Waiting { context: &context, slot: &slot, metrics: &self.metrics, method, asked, outcome: ErrorType::Cancelled };
+        let answer = slot.handle.call(call).await;
+        waiting.outcome = answer.as_ref().err().map_or(ErrorType::None, outcome);
+        drop(waiting);
+        answer.map_err(|error| match error {
+            CallError::Refused(error) => Failure::Refused { server: slot.name.to_string(), error },
+            error => Failure::Upstream { server: slot.name.to_string(), error },
+        })
+    }
+}
+
+/// Who calls, as far as the target may know: what the request says, else what the session agreed on.
+fn caller(context: &Context, session: Option<&Session>) -> Caller {
+    let mut caller = context.caller.clone();
+    if let Some(session) = session {
+        caller.session = Some(session.key);
+        caller.client_info = session.client_info.clone();
+        caller.capabilities = Some(session.abilities().json());
+        caller.log_level = session.level();
+    }
+    caller
+}
+
+fn outcome(error: &CallError) -> ErrorType {
+    match error {
+        CallError::Refused(_) => ErrorType::TargetError,
+        CallError::Overloaded => ErrorType::Rejected,
+        CallError::Unavailable { .. } => ErrorType::Unavailable,
+        CallError::Lost(_) => ErrorType::Lost,
+        CallError::TimedOut(_) => ErrorType::Timeout,
+        CallError::Invalid(_) => ErrorType::Invalid,
+    }
+}
+
+/// Counts a call when it ends, also when it ends by being dropped.
+struct Waiting<'w> {
+    context: &'w Context,
+    slot: &'w Slot,
+    metrics: &'w Metrics,
+    method: transom_protocol::Method,
+    asked: Instant,
+    outcome: ErrorType,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let took = self.asked.elapsed();
+        self.context.upstream_nanos.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        self.metrics.client_operation(&self.slot.series, self.method, self.outcome, took);
+    }
+}

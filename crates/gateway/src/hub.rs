@@ -1,0 +1,307 @@
+//! The open roads from server to client: `GET` streams of legacy sessions and modern subscriptions.
+//!
+//! Every stream has a bounded queue. A reader that does not keep up loses its stream, and nobody else notices.
+
+use crate::generation::Kind;
+use crate::message::Scope;
+use crate::metrics::Metrics;
+use bytes::Bytes;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use tokio::sync::mpsc;
+use transom_protocol::json::Json;
+use transom_protocol::{Id, meta, uri, write};
+use transom_upstream::SessionKey;
+
+const QUEUE: usize = 64;
+const STREAMS: usize = 10_000;
+const WATCHED: usize = 100_000;
+const WATCHED_EACH: usize = 1_000;
+
+/// What a stream is to carry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Changes of the list of tools.
+    pub tools: bool,
+    /// Changes of the list of prompts.
+    pub prompts: bool,
+    /// Changes of the list of resources.
+    pub resources: bool,
+    /// Updates of these resources, by exposed URI.
+    pub uris: Vec<String>,
+    /// The id of the `subscriptions/listen` request; a legacy stream has none.
+    pub subscription: Option<Id>,
+}
+
+impl Wants {
+    /// What a legacy `GET` stream carries: everything.
+    pub fn legacy() -> Wants {
+        Wants { tools: true, prompts: true, resources: true, uris: Vec::new(), subscription: None }
+    }
+}
+
+/// What changed between two generations, per kind: the targets concerned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Targets whose tools changed.
+    pub tools: HashSet<String>,
+    /// Targets whose prompts changed.
+    pub prompts: HashSet<String>,
+    /// Targets whose resources or templates changed.
+    pub resources: HashSet<String>,
+}
+
+impl Changed {
+    /// Notes a change.
+    pub fn note(&mut self, kind: Kind, target: &str) {
+        let targets = match kind {
+            Kind::Tool => &mut self.tools,
+            Kind::Prompt => &mut self.prompts,
+            Kind::Resource | Kind::Template => &mut self.resources,
+        };
+        targets.insert(target.to_owned());
+    }
+}
+
+/// Who is told about a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Watcher {
+    /// A legacy session, on one of its streams.
+    Session(SessionKey),
+    /// A modern subscription.
+    Stream(u64),
+}
+
+struct Open {
+    sender: mpsc::Sender<Bytes>,
+    wants: Wants,
+    session: Option<SessionKey>,
+    scope: Scope,
+}
+
+#[derive(Default)]
+struct Inner {
+    streams: HashMap<u64, Open>,
+    watched: HashMap<(String, String), HashSet<Watcher>>,
+}
+
+/// The open streams.
+pub struct Hub {
+    inner: Mutex<Inner>,
+    next: AtomicU64,
+    metrics: Arc<Metrics>,
+}
+
+/// The reading end of a stream; dropping it closes the stream.
+pub struct Stream {
+    id: u64,
+    messages: mpsc::Receiver<Bytes>,
+    hub: Arc<Hub>,
+}
+
+impl Stream {
+    /// The next message; `None` when the stream was ended from our side.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        self.messages.recv().await
+    }
+
+    /// Which stream this is.
+    pub fn watcher(&self) -> Watcher {
+        Watcher::Stream(self.id)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.hub.close(self.id);
+    }
+}
+
+impl Hub {
+    /// No streams.
+    pub fn new(metrics: Arc<Metrics>) -> Arc<Hub> {
+        Arc::new(Hub { inner: Mutex::default(), next: AtomicU64::new(1), metrics })
+    }
+
+    /// Opens a stream; `None` if there are too many.
+    pub fn open(self: &Arc<Self>, wants: Wants, session: Option<SessionKey>, scope: Scope) -> Option<Stream> {
+        let (sender, messages) = mpsc::channel(QUEUE);
+        let id = self.next.fetch_add(1, Relaxed);
+        let mut inner = self.inner.lock().ok()?;
+        if inner.streams.len() >= STREAMS {
+            return None;
+        }
+        inner.streams.insert(id, Open { sender, wants, session, scope });
+        drop(inner);
+        self.metrics.streams.inc();
+        Some(Stream { id, messages, hub: self.clone() })
+    }
+
+    fn close(&self, id: u64) {
+        let Ok(mut inner) = self.inner.lock() else { return };
+        if inner.streams.remove(&id).is_some() {
+            self.metrics.streams.dec();
+        }
+    }
+
+    /// Ends every stream in good order.
+    pub fn end_all(&self) {
+        let Ok(mut inner) = self.inner.lock() else { return };
+        let ended = inner.streams.len();
+        inner.streams.clear();
+        self.metrics.streams.dec_by(i64::try_from(ended).unwrap_or(0));
+    }
+
+    /// Ends the streams of a session.
+    pub fn end_session(&self, session: SessionKey) {
+        let Ok(mut inner) = self.inner.lock() else { return };
+        let before = inner.streams.len();
+        inner.streams.retain(|_, open| open.session != Some(session));
+        self.metrics.streams.dec_by(i64::try_from(before - inner.streams.len()).unwrap_or(0));
+    }
+
+    /// Whether a session has a stream open.
+    pub fn has_stream(&self, session: SessionKey) -> bool {
+        self.inner.lock().is_ok_and(|inner| inner.streams.values().any(|open| open.session == Some(session)))
+    }
+
+    /// Tells every stream that wants to know which lists changed. A session with several streams hears it on one.
+    pub fn changed(&self, changed: &Changed) {
+        let Ok(mut inner) = self.inner.lock() else { return };
+        let mut heard: HashSet<SessionKey> = HashSet::new();
+        let mut slow = Vec::new();
+        let mut ids: Vec<u64> = inner.streams.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            let Some(open) = inner.streams.get(&id) else { continue };
+            if open.session.is_some_and(|session| !heard.insert(session)) {
+                continue;
+            }
+            let in_scope = |targets: &HashSet<String>| match &open.scope.server {
+                Some(server) => targets.contains(server),
+                None => !targets.is_empty(),
+            };
+            let lists = [
+                (open.wants.tools && in_scope(&changed.tools), "notifications/tools/list_changed"),
+                (open.wants.prompts && in_scope(&changed.prompts), "notifications/prompts/list_changed"),
+                (open.wants.resources && in_scope(&changed.resources), "notifications/resources/list_changed"),
+            ];
+            for (_, method) in lists.iter().filter(|(wanted, _)| *wanted) {
+                let message = notification(method, open.wants.subscription.as_ref(), Json::trusted("{}"));
+                if open.sender.try_send(message).is_err() {
+                    slow.push(id);
+                }
+            }
+        }
+        self.drop_slow(&mut inner, &slow);
+    }
+
+    /// Sends a message to a session, on one of its streams; `false` if it has none.
+    pub fn send_to(&self, session: SessionKey, message: Bytes) -> bool {
+        let Ok(mut inner) = self.inner.lock() else { return false };
+        let first = inner.streams.iter().filter(|(_, open)| open.session == Some(session)).map(|(id, _)| *id).min();
+        let Some(id) = first else { return false };
+        let sent = inner.streams.get(&id).is_some_and(|open| open.sender.try_send(message).is_ok());
+        if !sent {
+            self.drop_slow(&mut inner, &[id]);
+        }
+        sent
+    }
+
+    fn drop_slow(&self, inner: &mut Inner, slow: &[u64]) {
+        for id in slow {
+            if inner.streams.remove(id).is_some() {
+                self.metrics.streams.dec();
+                tracing::warn!(event = "slow_stream_closed", "a client did not read its stream; the stream was closed");
+            }
+        }
+    }
+
+    /// Starts telling somebody about a resource of a target; `None` if there are too many. Gives all URIs of that target
+    /// that anybody wants to hear about.
+    pub fn watch(&self, watcher: Watcher, target: &str, source: &str) -> Option<Vec<String>> {
+        let mut inner = self.inner.lock().ok()?;
+        let own = inner.watched.values().filter(|watchers| watchers.contains(&watcher)).count();
+        if own >= WATCHED_EACH || inner.watched.len() >= WATCHED {
+            return None;
+        }
+        inner.watched.entry((target.to_owned(), source.to_owned())).or_default().insert(watcher);
+        Some(uris_of(&inner, target))
+    }
+
+    /// Stops telling somebody about a resource.
+    pub fn unwatch(&self, watcher: Watcher, target: &str, source: &str) -> Vec<String> {
+        let Ok(mut inner) = self.inner.lock() else { return Vec::new() };
+        let key = (target.to_owned(), source.to_owned());
+        if let Some(watchers) = inner.watched.get_mut(&key) {
+            watchers.remove(&watcher);
+            if watchers.is_empty() {
+                inner.watched.remove(&key);
+            }
+        }
+        uris_of(&inner, target)
+    }
+
+    /// Stops telling somebody about anything: the targets concerned, with what is left to hear about at each.
+    pub fn unwatch_all(&self, watcher: Watcher) -> Vec<(String, Vec<String>)> {
+        let Ok(mut inner) = self.inner.lock() else { return Vec::new() };
+        let mut targets = HashSet::new();
+        inner.watched.retain(|(target, _), watchers| {
+            if watchers.remove(&watcher) {
+                targets.insert(target.clone());
+            }
+            !watchers.is_empty()
+        });
+        targets.into_iter().map(|target| (target.clone(), uris_of(&inner, &target))).collect()
+    }
+
+    /// A target's resource changed: whoever asked hears it, and nobody else.
+    pub fn resource_updated(&self, target: &str, params: &Bytes) {
+        let Ok(text) = std::str::from_utf8(params) else { return };
+        let params = Json::trusted(text);
+        let Some(source) = params.get("uri").and_then(Json::string) else { return };
+        let Ok(mut inner) = self.inner.lock() else { return };
+        // A server may report a part of what was subscribed to.
+        let watchers: HashSet<Watcher> = inner
+            .watched
+            .iter()
+            .filter(|((of, watched), _)| of == target && (source == watched.as_str() || source.starts_with(watched.as_str())))
+            .flat_map(|(_, watchers)| watchers.iter().copied())
+            .collect();
+        let exposed = write::quoted(&uri::exposed(target, &source));
+        let mut slow = Vec::new();
+        for watcher in watchers {
+            let id = match watcher {
+                Watcher::Stream(id) => Some(id),
+                Watcher::Session(session) => inner.streams.iter().filter(|(_, open)| open.session == Some(session)).map(|(id, _)| *id).min(),
+            };
+            let Some((id, open)) = id.and_then(|id| Some((id, inner.streams.get(&id)?))) else { continue };
+            let edited = write::edited(params, |key, _| if key.is("uri") { write::Edit::Set(exposed.as_bytes()) } else { write::Edit::Keep }, &[]);
+            let edited = String::from_utf8(edited).unwrap_or_default();
+            let message = notification("notifications/resources/updated", open.wants.subscription.as_ref(), Json::trusted(&edited));
+            if open.sender.try_send(message).is_err() {
+                slow.push(id);
+            }
+        }
+        self.drop_slow(&mut inner, &slow);
+    }
+}
+
+fn uris_of(inner: &Inner, target: &str) -> Vec<String> {
+    inner.watched.keys().filter(|(of, _)| of == target).map(|(_, uri)| uri.clone()).collect()
+}
+
+/// A notification, tagged with its subscription where there is one.
+pub fn notification(method: &str, subscription: Option<&Id>, params: Json<'_>) -> Bytes {
+    let params = match subscription {
+        Some(id) => {
+            let tag = write::edited(params.get("_meta").unwrap_or(Json::trusted("{}")), |_, _| write::Edit::Keep, &[(meta::SUBSCRIPTION_ID, id.raw())]);
+            let edit = |key: transom_protocol::json::Key<'_>, _: Json<'_>| if key.is("_meta") { write::Edit::Drop } else { write::Edit::Keep };
+            Some(write::edited(params, edit, &[("_meta", &tag)]))
+        }
+        None if params.raw() == "{}" => None,
+        None => Some(params.raw().as_bytes().to_vec()),
+    };
+    write::request(None, method, params.as_deref()).into()
+}

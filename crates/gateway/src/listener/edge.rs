@@ -1,0 +1,212 @@
+//! Who answers which path of the main listener, and what is refused before anybody does.
+
+use crate::listener::body::{self, ReplyBody};
+use crate::listener::gate::Verdict;
+use crate::listener::headers::McpHeaders;
+use crate::listener::legacy_sse::LegacySse;
+use crate::listener::mcp::{Endpoint, Reply, failed, not_allowed, status};
+use crate::listener::Handler;
+use crate::message::Scope;
+use crate::reply::{Failure, Reject};
+use crate::surface;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use percent_encoding::percent_decode_str;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering::Relaxed;
+use transom_protocol::Era;
+
+/// The main listener.
+pub struct Edge {
+    /// MCP.
+    pub endpoint: Endpoint,
+    /// MCP of 2024-11-05.
+    pub legacy: LegacySse,
+}
+
+impl Handler for Edge {
+    async fn handle(&self, request: Request<Incoming>, local: IpAddr) -> Response<ReplyBody> {
+        // A fault of ours costs the one request it happens in.
+        match AssertUnwindSafe(self.answer(request, local)).catch_unwind().await {
+            Ok(reply) => reply,
+            Err(_) => {
+                self.endpoint.runtime.metrics.panics.inc();
+                let mut reply = failed(&Failure::Internal, Era::Legacy, None);
+                *reply.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                reply
+            }
+        }
+    }
+}
+
+/// What a path is.
+enum Place {
+    Mcp(Option<String>),
+    Sse,
+    Messages,
+    Surface(surface::Route),
+}
+
+impl Edge {
+    async fn answer(&self, request: Request<Incoming>, local: IpAddr) -> Reply {
+        let (parts, body) = request.into_parts();
+        let place = place(parts.uri.path());
+        let exempt = matches!(place, Some(Place::Surface(surface::Route::Health | surface::Route::Ready)));
+        let origin = match self.endpoint.runtime.gate.load().judge(&parts.uri, &parts.headers, local, exempt) {
+            Verdict::Pass(origin) => origin,
+            Verdict::BadHost => return self.refuse(Reject::Host, "This name is not ours: add it to allowedHosts in the config if it should be"),
+            Verdict::BadOrigin => return self.refuse(Reject::Origin, "Pages of this origin are not allowed: add it to allowedOrigins in the config if they should be"),
+        };
+        let Some(place) = place else { return self.refuse(Reject::UnknownPath, "Not found: MCP is at /mcp") };
+        if origin.is_some() && parts.method == Method::OPTIONS {
+            return with_origin(preflight(), origin);
+        }
+        let reply = if let Err(failure) = check_framing(&parts.headers, parts.version) {
+            self.refused(&failure)
+        } else {
+            self.answer_at(place, &parts, body).await
+        };
+        with_origin(reply, origin)
+    }
+
+    async fn answer_at(&self, place: Place, parts: &http::request::Parts, body: Incoming) -> Reply {
+        if self.endpoint.runtime.closing.load(Relaxed) && !matches!(place, Place::Surface(surface::Route::Health | surface::Route::Ready)) {
+            return self.refuse(Reject::Draining, "The gateway is shutting down; try again elsewhere or later");
+        }
+        match place {
+            Place::Mcp(server) => {
+                let headers = match McpHeaders::read(&parts.headers) {
+                    Ok(headers) => headers,
+                    Err(failure) => return self.refused(&failure),
+                };
+                let scope = match self.scope(server, parts.uri.query().unwrap_or("")) {
+                    Ok(scope) => scope,
+                    Err(failure) => return self.refused(&failure),
+                };
+                match parts.method {
+                    Method::POST => match self.read(&parts.headers, body).await {
+                        Ok((bytes, admitted)) => self.endpoint.post(headers, scope, bytes, admitted).await,
+                        Err(failure) => self.refused(&failure),
+                    },
+                    Method::GET => self.endpoint.get(headers, scope).await,
+                    Method::DELETE => self.endpoint.delete(headers).await,
+                    _ => not_allowed("Method not allowed", "GET, POST, DELETE"),
+                }
+            }
+            Place::Sse if parts.method == Method::GET => self.legacy.open(&self.endpoint),
+            Place::Sse => not_allowed("Method not allowed", "GET"),
+            Place::Messages if parts.method == Method::POST => match self.read(&parts.headers, body).await {
+                Ok((bytes, admitted)) => self.legacy.post(&self.endpoint, parts.uri.query().unwrap_or(""), bytes, admitted),
+                Err(failure) => self.refused(&failure),
+            },
+            Place::Messages => not_allowed("Method not allowed", "POST"),
+            Place::Surface(route) => {
+                let bytes = match parts.method {
+                    Method::POST => match self.read(&parts.headers, body).await {
+                        Ok((bytes, _admitted)) => bytes,
+                        Err(failure) => return self.refused(&failure),
+                    },
+                    _ => Bytes::new(),
+                };
+                surface::answer(&self.endpoint, route, &parts.method, parts.uri.query().unwrap_or(""), bytes).await
+            }
+        }
+    }
+
+    /// Reads a body that says it is JSON.
+    async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<(Bytes, crate::runtime::Admitted), Failure> {
+        check_content(headers)?;
+        let mut admitted =
+            self.endpoint.runtime.admit().ok_or_else(|| Failure::rejected(Reject::Overloaded, "Too many requests in flight; try again later"))?;
+        let bytes = body::collect(body, &mut admitted).await?;
+        Ok((bytes, admitted))
+    }
+
+    fn scope(&self, path: Option<String>, query: &str) -> Result<Scope, Failure> {
+        let parameter = |name: &str| surface::parameter(query, name).filter(|value| !value.is_empty());
+        if let Some(server) = &path
+            && !self.endpoint.runtime.slots().iter().any(|slot| *slot.name == **server)
+        {
+            return Err(Failure::rejected(Reject::UnknownPath, "Not found: no such target"));
+        }
+        let server = match (path, parameter("server")) {
+            (Some(path), Some(other)) if path != other => Some(String::new()),
+            (path, other) => path.or(other),
+        };
+        Ok(Scope { server, prefix: parameter("prefix") })
+    }
+
+    fn refuse(&self, reason: Reject, message: &str) -> Reply {
+        self.refused(&Failure::rejected(reason, message))
+    }
+
+    fn refused(&self, failure: &Failure) -> Reply {
+        if let Some(reason) = failure.reason() {
+            self.endpoint.runtime.rejected(reason);
+        }
+        failed(failure, Era::Legacy, None)
+    }
+}
+
+/// Paths match exactly; nothing is normalised, nothing is redirected.
+fn place(path: &str) -> Option<Place> {
+    match path {
+        "/mcp" | "/mcp/" => Some(Place::Mcp(None)),
+        "/sse" => Some(Place::Sse),
+        "/messages" => Some(Place::Messages),
+        _ => match path.strip_prefix("/mcp/") {
+            Some(target) if !target.contains('/') => percent_decode_str(target).decode_utf8().ok().map(|target| Place::Mcp(Some(target.into_owned()))),
+            Some(_) => None,
+            None => surface::route(path).map(Place::Surface),
+        },
+    }
+}
+
+/// What intermediaries could read in two ways is not read at all.
+fn check_framing(headers: &HeaderMap, version: http::Version) -> Result<(), Failure> {
+    let lengths = headers.get_all(header::CONTENT_LENGTH).iter().count();
+    let codings = headers.get_all(header::TRANSFER_ENCODING).iter().count();
+    let ambiguous = (lengths > 0 && codings > 0) || lengths > 1 || codings > 1 || (version == http::Version::HTTP_10 && codings > 0);
+    let coding = headers.get(header::TRANSFER_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
+    if ambiguous || coding || headers.contains_key(header::UPGRADE) {
+        return Err(Failure::rejected(Reject::Framing, "Invalid request: ambiguous framing or an upgrade"));
+    }
+    Ok(())
+}
+
+fn check_content(headers: &HeaderMap) -> Result<(), Failure> {
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(Failure::rejected(Reject::ContentEncoding, "Compressed request bodies are not accepted"));
+    }
+    let kind = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("?"));
+    let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    // `curl -d` calls everything a form. A page could send that too, but a page has an origin, and that was checked.
+    let accepted = matches!(kind.as_str(), "" | "application/json" | "application/x-www-form-urlencoded") || kind.ends_with("+json");
+    if accepted { Ok(()) } else { Err(Failure::rejected(Reject::ContentType, "Content-Type must be application/json")) }
+}
+
+fn preflight() -> Reply {
+    let mut reply = status(StatusCode::NO_CONTENT);
+    let headers = reply.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static("authorization, content-type, accept, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name, last-event-id"),
+    );
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    reply
+}
+
+/// Tells a browser that this page may read the reply.
+fn with_origin(mut reply: Reply, origin: Option<String>) -> Reply {
+    if let Some(origin) = origin.and_then(|origin| HeaderValue::from_str(&origin).ok()) {
+        let headers = reply.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::VARY, HeaderValue::from_static("origin"));
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("mcp-session-id"));
+    }
+    reply
+}

@@ -1,0 +1,271 @@
+//! A connection with an eye on the clock: slow heads, idle connections and readers that do not read are closed, and a
+//! line that ends in a bare line feed is made unreadable, so that nobody can read it in two ways.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+/// How long a connection may take for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// From the first byte of a head to its last; also until the first byte of a new connection.
+    pub head: Duration,
+    /// Between requests.
+    pub idle: Duration,
+    /// For the peer to take what we write.
+    pub write: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience { head: Duration::from_secs(10), idle: Duration::from_secs(120), write: Duration::from_secs(10) }
+    }
+}
+
+/// Requests of one connection that are being worked on.
+#[derive(Debug, Default)]
+pub struct Activity(AtomicUsize);
+
+impl Activity {
+    /// A request began; it ends when the guard is dropped.
+    pub fn begin(self: &Arc<Self>) -> Busy {
+        self.0.fetch_add(1, Relaxed);
+        Busy(self.clone())
+    }
+}
+
+/// See [`Activity::begin`].
+#[derive(Debug)]
+pub struct Busy(Arc<Activity>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// See the module's documentation.
+pub struct Guarded<S> {
+    stream: S,
+    activity: Arc<Activity>,
+    patience: Patience,
+    alarm: Option<Pin<Box<Sleep>>>,
+    quiet_since: Instant,
+    had_request: bool,
+    busy_before: bool,
+    head_since: Option<Instant>,
+    stalled_since: Option<Instant>,
+    head: Head,
+}
+
+impl<S> Guarded<S> {
+    /// Watches a stream.
+    pub fn new(stream: S, activity: Arc<Activity>, patience: Patience) -> Guarded<S> {
+        Guarded {
+            stream,
+            activity,
+            patience,
+            alarm: None,
+            quiet_since: Instant::now(),
+            had_request: false,
+            busy_before: false,
+            head_since: None,
+            stalled_since: None,
+            head: Head::default(),
+        }
+    }
+
+    fn busy(&mut self) -> bool {
+        let busy = self.activity.0.load(Relaxed) > 0;
+        if busy {
+            self.had_request = true;
+        } else if self.busy_before {
+            self.quiet_since = Instant::now();
+            self.head_since = None;
+            self.head.begin();
+        }
+        self.busy_before = busy;
+        busy
+    }
+
+    fn deadline(&mut self) -> Option<Instant> {
+        let busy = self.busy();
+        let read = match self.head_since {
+            _ if busy => None,
+            Some(since) => Some(since + self.patience.head),
+            None => Some(self.quiet_since + if self.had_request { self.patience.idle } else { self.patience.head }),
+        };
+        let write = self.stalled_since.map(|since| since + self.patience.write);
+        match (read, write) {
+            (Some(read), Some(write)) => Some(read.min(write)),
+            (read, write) => read.or(write),
+        }
+    }
+
+    /// Whether time is up. The alarm may ring early; then it is set again.
+    fn expired(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(deadline) = self.deadline() else { return false };
+        loop {
+            let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+            if alarm.deadline().into_std() > deadline {
+                alarm.as_mut().reset(deadline.into());
+            }
+            match alarm.as_mut().poll(cx) {
+                Poll::Pending => return false,
+                Poll::Ready(()) if Instant::now() >= deadline => return true,
+                Poll::Ready(()) => alarm.as_mut().reset(deadline.into()),
+            }
+        }
+    }
+
+    fn written<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.stalled_since = None;
+            return result;
+        }
+        self.stalled_since.get_or_insert_with(Instant::now);
+        if self.expired(cx) { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { Poll::Pending }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        match Pin::new(&mut this.stream).poll_read(cx, buffer) {
+            Poll::Ready(Ok(())) => {
+                if !this.busy()
+                    && let Some(fresh) = buffer.filled_mut().get_mut(before..)
+                    && !fresh.is_empty()
+                {
+                    this.head_since.get_or_insert_with(Instant::now);
+                    this.head.check(fresh);
+                }
+                Poll::Ready(Ok(()))
+            }
+            Poll::Pending if this.expired(cx) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            other => other,
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.written(cx, result)
+    }
+
+    fn poll_write_vectored(self: Pin<&mut Self>, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
+        this.written(cx, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.stream).poll_flush(cx);
+        this.written(cx, result)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.stream).poll_shutdown(cx);
+        this.written(cx, result)
+    }
+}
+
+/// Follows the lines of a request's head.
+#[derive(Debug)]
+struct Head {
+    reading: bool,
+    http2: bool,
+    line: usize,
+    last: u8,
+    seen: usize,
+    preface: bool,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Head { reading: true, http2: false, line: 0, last: 0, seen: 0, preface: true }
+    }
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
+
+impl Head {
+    fn begin(&mut self) {
+        let http2 = self.http2;
+        *self = Head { http2, preface: false, ..Head::default() };
+    }
+
+    /// Looks at fresh bytes; the first line feed without a carriage return becomes a byte that no head may have.
+    fn check(&mut self, fresh: &mut [u8]) {
+        if self.http2 || !self.reading {
+            return;
+        }
+        for byte in fresh.iter_mut() {
+            if self.preface {
+                if PREFACE.get(self.seen) != Some(byte) {
+                    self.preface = false;
+                } else if self.seen + 1 == PREFACE.len() {
+                    self.http2 = true;
+                    return;
+                }
+                self.seen += 1;
+            }
+            if *byte == b'\n' {
+                if self.last != b'\r' {
+                    *byte = 0;
+                    self.reading = false;
+                    return;
+                }
+                if self.line == 1 {
+                    self.reading = false;
+                    return;
+                }
+                self.line = 0;
+            } else {
+                self.line += 1;
+            }
+            self.last = *byte;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(text: &str, chunk: usize) -> String {
+        let mut head = Head::default();
+        let mut bytes = text.as_bytes().to_vec();
+        for part in bytes.chunks_mut(chunk) {
+            head.check(part);
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+
+    // J1
+    #[test]
+    fn a_bare_line_feed_in_a_head_makes_the_head_unreadable_and_nothing_else_is_touched() {
+        for chunk in [1, 3, 1000] {
+            let good = "POST /mcp HTTP/1.1\r\nHost: x\r\n\r\n{\n\"a\":1}\n";
+            assert_eq!(checked(good, chunk), good);
+            assert!(checked("POST /mcp HTTP/1.1\nHost: x\n\n{}", chunk).starts_with("POST /mcp HTTP/1.1\0"));
+            assert!(checked("POST /mcp HTTP/1.1\r\nA: b\nHost: x\r\n\r\n", chunk).contains("A: b\0Host"));
+            let h2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\n\n\n";
+            assert_eq!(checked(h2, chunk), h2);
+        }
+    }
+}

@@ -1,0 +1,817 @@
+//! The MCP endpoint: from an HTTP request to a message on the path, and from its outcome to a reply.
+//!
+//! Both eras meet here. A request that names its revision in `_meta` is modern; `initialize` and everything else is
+//! legacy. What a message means is decided further on.
+
+use crate::generation::Kind;
+use crate::hub::Wants;
+use crate::listener::body::ReplyBody;
+use crate::listener::headers::McpHeaders;
+use crate::message::{Call, Context, Control, Incoming, List, Scope};
+use crate::reply::{Failure, Reject};
+use crate::runtime::{Admitted, Runtime};
+use crate::session::{Answer, Listening, Opened, Session};
+use crate::stack::Mcp;
+use crate::virtualize::Listed;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderValue, Response, StatusCode, header};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tower::Service;
+use transom_protocol::json::{Json, Key};
+use transom_protocol::message::Params;
+use transom_protocol::write::{self, Edit};
+use transom_protocol::{Era, Fault, Id, Limits, Malformed, Message, Method, Notification, Request, Revision, RpcError, error, header as mcp_header, meta, sse};
+use transom_upstream::{Caller, FromTarget, Outbox};
+
+/// How often an idle stream says that it is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The most messages in a batch of revision 2025-03-26.
+const BATCH: usize = 20;
+
+/// A reply.
+pub type Reply = Response<ReplyBody>;
+
+/// What the endpoint works with.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// Generation, sessions, streams.
+    pub runtime: Arc<Runtime>,
+    /// The path.
+    pub mcp: Mcp,
+}
+
+/// A message on its way into the stack.
+enum Ask {
+    Call(Incoming<Call>),
+    List(Incoming<List>),
+    Control(Incoming<Control>),
+}
+
+/// How an answer may be written.
+struct Form {
+    id: Option<Id>,
+    era: Era,
+    method: Method,
+    json: bool,
+    events: bool,
+}
+
+impl Endpoint {
+    /// Answers a `POST` whose body has been read.
+    pub async fn post(&self, headers: McpHeaders, scope: Scope, body: Bytes, admitted: Admitted) -> Reply {
+        if !headers.json && !headers.events {
+            return self.refuse(&Failure::rejected(Reject::Accept, "Not acceptable: Accept must admit application/json or text/event-stream"), Era::Legacy, None);
+        }
+        match Message::read(&body, &Limits::REQUEST) {
+            Ok(Message::Request(request)) => {
+                let era = era_of(&request);
+                let form = Form { id: Some(request.id.clone()), era, method: request.method, json: headers.json, events: headers.events };
+                match self.ask(&headers, scope, request, era, body.len()).await {
+                    Ok(ask) => self.answer(ask, form, admitted).await,
+                    Err(failure) => self.refuse(&failure, form.era, form.id.as_ref()),
+                }
+            }
+            Ok(Message::Notification(notification)) => {
+                if !notification.method_name().starts_with("notifications/") {
+                    let failure = Failure::rejected(Reject::InvalidRequest, "Invalid request: a request needs an id; nothing was run");
+                    return self.refuse(&failure, Era::Legacy, None);
+                }
+                let control = notification_control(&notification);
+                self.control(&headers, scope, Era::Legacy, control, body.len()).await
+            }
+            Ok(Message::Response(response)) => {
+                let modern = headers.version.as_deref().and_then(Revision::read).is_some_and(|revision| revision.era() == Era::Modern);
+                if modern || headers.session.is_none() {
+                    let failure = Failure::rejected(Reject::InvalidRequest, "Invalid request: a response to nothing that was asked");
+                    return self.refuse(&failure, Era::Legacy, None);
+                }
+                self.control(&headers, scope, Era::Legacy, Control::Answer(response), body.len()).await
+            }
+            Err(Malformed::Batch) => self.batch(&headers, &scope, &body, admitted).await,
+            Err(malformed) => self.refuse(&malformed_failure(&malformed), Era::Legacy, None),
+        }
+    }
+
+    /// Opens the stream of a legacy session.
+    pub async fn get(&self, headers: McpHeaders, scope: Scope) -> Reply {
+        if headers.session.is_none() || is_modern(&headers) {
+            return not_allowed("GET opens the stream of a session: send initialize first", "POST");
+        }
+        if !headers.events {
+            return self.refuse(&Failure::rejected(Reject::Accept, "Not acceptable: Accept must admit text/event-stream"), Era::Legacy, None);
+        }
+        self.control(&headers, scope, Era::Legacy, Control::Listen(Wants::legacy()), 0).await
+    }
+
+    /// Ends a legacy session.
+    pub async fn delete(&self, headers: McpHeaders) -> Reply {
+        if headers.session.is_none() || is_modern(&headers) {
+            return not_allowed("DELETE ends a session, and there is none", "POST");
+        }
+        self.control(&headers, Scope::default(), Era::Legacy, Control::End, 0).await
+    }
+
+    async fn control(&self, headers: &McpHeaders, scope: Scope, era: Era, control: Control, bytes: usize) -> Reply {
+        let context = self.context(headers, scope, era, Revision::UNSTATED, Caller::default(), bytes).await;
+        let form = Form { id: None, era, method: control.method(), json: headers.json, events: headers.events };
+        match self.mcp.control.clone().call(Incoming { context, message: control }).await {
+            Ok(answer) => answered(answer, &form),
+            Err(failure) => failed(&failure, era, None),
+        }
+    }
+
+    /// Takes a message of a client whose transport is its session, and sends what it answers to `answers`.
+    pub async fn converse(&self, session: Arc<Session>, body: Bytes, admitted: Admitted, answers: mpsc::Sender<Bytes>) {
+        let headers = McpHeaders { json: true, events: true, ..McpHeaders::default() };
+        let context = |mut context: Context| {
+            context.attached = Some(session.clone());
+            context.revision = session.revision;
+            Arc::new(context)
+        };
+        let answer = match Message::read(&body, &Limits::REQUEST) {
+            Ok(Message::Request(request)) => {
+                let (id, method) = (request.id.clone(), request.method);
+                let view = ParamsView::read(&request.params);
+                let caller = view.caller(&request.params, Era::Legacy);
+                let context = context(self.new_context(&headers, Scope::default(), Era::Legacy, session.revision, caller, body.len()).await);
+                match into_ask(context.clone(), Scope::default(), request, &[]) {
+                    Ok(Ask::Call(incoming)) => {
+                        let mut running = Running::new(self.mcp.call.clone().call(incoming), Era::Legacy, admitted);
+                        let road = Road { context: &context, events: true };
+                        let done = loop {
+                            tokio::select! {
+                                biased;
+                                message = context.outbox.next() => {
+                                    if let Some(message) = road.message(message) && answers.send(message).await.is_err() {
+                                        return;
+                                    }
+                                }
+                                done = &mut running => break done,
+                            }
+                        };
+                        let form = Form { id: Some(id), era: Era::Legacy, method, json: true, events: true };
+                        Some(outcome_message(done, &form))
+                    }
+                    Ok(ask) => Some(self.message_for(ask, &id, method).await),
+                    Err(failure) => Some(write::error(Some(id.raw()), &failure.rpc())),
+                }
+            }
+            Ok(Message::Notification(notification)) => {
+                let context = context(self.new_context(&headers, Scope::default(), Era::Legacy, session.revision, Caller::default(), body.len()).await);
+                let _ = self.mcp.control.clone().call(Incoming { context, message: notification_control(&notification) }).await;
+                None
+            }
+            Ok(Message::Response(response)) => {
+                let context = context(self.new_context(&headers, Scope::default(), Era::Legacy, session.revision, Caller::default(), body.len()).await);
+                let _ = self.mcp.control.clone().call(Incoming { context, message: Control::Answer(response) }).await;
+                None
+            }
+            Err(malformed) => Some(write::error(None, &malformed_failure(&malformed).rpc())),
+        };
+        if let Some(answer) = answer {
+            // The client may be gone; its answer goes with it.
+            let _ = answers.send(answer).await;
+        }
+    }
+
+    /// The whole answer to a message that needs no stream.
+    async fn message_for(&self, ask: Ask, id: &Id, method: Method) -> Bytes {
+        let outcome = match ask {
+            Ask::Call(incoming) => self.mcp.call.clone().call(incoming).await.map(|result| for_era(&result, Era::Legacy, method)),
+            Ask::List(incoming) => self.mcp.list.clone().call(incoming).await.map(|listed| list_pieces(listed).concat().into()),
+            Ask::Control(incoming) => self.mcp.control.clone().call(incoming).await.map(|answer| match answer {
+                Answer::Result(result) | Answer::Session(result, _) => result,
+                Answer::Accepted | Answer::Stream(_) => Bytes::from_static(b"{}"),
+            }),
+        };
+        match outcome {
+            Ok(result) => write::result(id.raw(), &result),
+            Err(failure) => write::error(Some(id.raw()), &failure.rpc()),
+        }
+    }
+
+    async fn context(&self, headers: &McpHeaders, scope: Scope, era: Era, revision: Revision, caller: Caller, bytes: usize) -> Arc<Context> {
+        Arc::new(self.new_context(headers, scope, era, revision, caller, bytes).await)
+    }
+
+    async fn new_context(&self, headers: &McpHeaders, scope: Scope, era: Era, revision: Revision, caller: Caller, bytes: usize) -> Context {
+        Context {
+            generation: self.runtime.generation().await,
+            started: Instant::now(),
+            era,
+            revision: headers.version.as_deref().and_then(Revision::read).unwrap_or(revision),
+            scope,
+            session_id: headers.session.clone(),
+            attached: None,
+            session: OnceLock::new(),
+            caller,
+            outbox: Arc::new(Outbox::default()),
+            bytes,
+            about: OnceLock::new(),
+            upstream_nanos: AtomicU64::new(0),
+        }
+    }
+
+    /// Turns a request into a message for the path, or says why not.
+    async fn ask(&self, headers: &McpHeaders, mut scope: Scope, request: Request, era: Era, bytes: usize) -> Result<Ask, Failure> {
+        let view = ParamsView::read(&request.params);
+        match era {
+            Era::Modern => check_modern(headers, &request, &view)?,
+            Era::Legacy => check_legacy(headers, &request)?,
+        }
+        if let Some(filter) = view.meta.and_then(|meta| meta.get(meta::FILTER)) {
+            narrow(&mut scope, filter, matches!(request.method, Method::ListTools | Method::ListPrompts | Method::ListResources | Method::ListTemplates));
+        }
+        let caller = view.caller(&request.params, era);
+        let revision = if era == Era::Modern { Revision::V2026_07_28 } else { Revision::UNSTATED };
+        let context = self.context(headers, scope.clone(), era, revision, caller, bytes).await;
+        into_ask(context, scope, request, &headers.params)
+    }
+
+    async fn answer(&self, ask: Ask, form: Form, admitted: Admitted) -> Reply {
+        match ask {
+            Ask::Call(incoming) => {
+                let context = incoming.context.clone();
+                let running = Running::new(self.mcp.call.clone().call(incoming), form.era, admitted);
+                wait(running, context, form).await
+            }
+            Ask::List(incoming) => match self.mcp.list.clone().call(incoming).await {
+                Ok(listed) => listing(listed, &form),
+                Err(failure) => failed(&failure, form.era, form.id.as_ref()),
+            },
+            Ask::Control(incoming) => match self.mcp.control.clone().call(incoming).await {
+                Ok(answer) => answered(answer, &form),
+                Err(failure) => failed(&failure, form.era, form.id.as_ref()),
+            },
+        }
+    }
+
+    /// Several messages at once: only sessions of revision 2025-03-26 know that.
+    async fn batch(&self, headers: &McpHeaders, scope: &Scope, body: &Bytes, admitted: Admitted) -> Reply {
+        let refuse = |what: &str| self.refuse(&Failure::rejected(Reject::Batch, format!("Invalid request: {what}")), Era::Legacy, None);
+        let session = headers.session.as_deref().map(|token| self.runtime.sessions.open(token, &crate::authenticate::Principal::Anonymous));
+        let known = matches!(&session, Some(Opened::Yes(session)) if session.revision == Revision::V2025_03_26);
+        if !known {
+            return refuse("batches are not accepted; send one message per request");
+        }
+        let text = std::str::from_utf8(body).unwrap_or("[]");
+        let elements: Vec<Json<'_>> = Json::trusted(text.trim()).elements().take(BATCH + 1).collect();
+        if elements.is_empty() || elements.len() > BATCH {
+            return refuse("a batch has 1 to 20 messages");
+        }
+        let mut answers = Vec::new();
+        for element in elements {
+            let bytes = body.slice_ref(element.raw().as_bytes());
+            let answer = match Message::read(&bytes, &Limits::REQUEST) {
+                Ok(Message::Request(request)) => Some(self.answer_in_batch(headers, scope.clone(), request, bytes.len()).await),
+                Ok(Message::Notification(notification)) if notification.method.is_notification() => None,
+                Ok(_) => Some(write::error(None, &RpcError::new(error::INVALID_REQUEST, "Invalid request: not a request or a notification"))),
+                Err(malformed) => Some(write::error(None, &malformed.error())),
+            };
+            answers.extend(answer);
+        }
+        drop(admitted);
+        if answers.is_empty() {
+            return status(StatusCode::ACCEPTED);
+        }
+        json(StatusCode::OK, [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat())
+    }
+
+    async fn answer_in_batch(&self, headers: &McpHeaders, scope: Scope, request: Request, bytes: usize) -> Bytes {
+        let (id, method) = (request.id.clone(), request.method);
+        match self.ask(headers, scope, request, Era::Legacy, bytes).await {
+            Ok(ask) => self.message_for(ask, &id, method).await,
+            Err(failure) => write::error(Some(id.raw()), &failure.rpc()),
+        }
+    }
+
+    fn refuse(&self, failure: &Failure, era: Era, id: Option<&Id>) -> Reply {
+        if let Some(reason) = failure.reason() {
+            self.runtime.rejected(reason);
+        }
+        failed(failure, era, id)
+    }
+}
+
+fn notification_control(notification: &Notification) -> Control {
+    match (notification.method, notification.params.json().get("requestId")) {
+        (Method::Cancelled, Some(id)) => {
+            let source = notification.params.raw().cloned().unwrap_or_default();
+            Id::read(&source, id).map_or(Control::Notification, Control::Cancelled)
+        }
+        _ => Control::Notification,
+    }
+}
+
+/// Turns a request whose context is known into a message for the path.
+fn into_ask(context: Arc<Context>, scope: Scope, request: Request, param_headers: &[(String, String)]) -> Result<Ask, Failure> {
+    let modern = context.era == Era::Modern;
+    let list = |kind| list_ask(&context, &scope, &request.params, kind);
+    let control = |message| Ok(Ask::Control(Incoming { context: context.clone(), message }));
+    let call = |kind, name| Ok(call_ask(&context, &request, kind, name, param_headers));
+    let text = |key: &str| request.params.string(key).ok_or_else(|| Failure::InvalidParams(format!("`{key}` is missing or not a string")));
+    match request.method {
+        Method::CallTool => call(Kind::Tool, text("name")?),
+        Method::ListTools => list(Kind::Tool),
+        Method::ListPrompts => list(Kind::Prompt),
+        Method::ListResources => list(Kind::Resource),
+        Method::ListTemplates => list(Kind::Template),
+        Method::GetPrompt => call(Kind::Prompt, text("name")?),
+        Method::ReadResource => call(Kind::Resource, text("uri")?),
+        Method::Complete => {
+            let reference = request.params.json().get("ref").ok_or_else(|| Failure::InvalidParams("`ref` is missing".into()))?;
+            let member = |key: &str| reference.get(key).and_then(Json::string).map(|text| text.into_owned());
+            match member("type").as_deref() {
+                Some("ref/prompt") => call(Kind::Prompt, member("name").unwrap_or_default()),
+                Some("ref/resource") => call(Kind::Resource, member("uri").unwrap_or_default()),
+                _ => Err(Failure::InvalidParams("`ref.type` must be ref/prompt or ref/resource".into())),
+            }
+        }
+        Method::Discover if modern => control(Control::Discover),
+        Method::Listen if modern => control(Control::Listen(wants(&request)?)),
+        Method::Initialize if !modern => control(Control::Initialize { requested: text("protocolVersion")?, params: request.params.clone() }),
+        Method::Ping if !modern => control(Control::Ping),
+        Method::SetLevel if !modern => control(Control::SetLevel(text("level")?)),
+        Method::Subscribe if !modern => control(Control::Watch { uri: text("uri")?, on: true }),
+        Method::Unsubscribe if !modern => control(Control::Watch { uri: text("uri")?, on: false }),
+        _ => Err(Failure::unknown_method(request.method_name())),
+    }
+}
+
+fn list_ask(context: &Arc<Context>, scope: &Scope, params: &Params, kind: Kind) -> Result<Ask, Failure> {
+    if params.json().get("cursor").is_some_and(|cursor| cursor.raw() != "null") {
+        return Err(Failure::InvalidParams("unknown `cursor`: every list is one page".into()));
+    }
+    Ok(Ask::List(Incoming { context: context.clone(), message: List { kind, scope: scope.clone() } }))
+}
+
+fn call_ask(context: &Arc<Context>, request: &Request, kind: Kind, name: String, param_headers: &[(String, String)]) -> Ask {
+    let message = Call {
+        id: Some(request.id.clone()),
+        method: request.method,
+        method_text: request.method_text.clone(),
+        params: request.params.clone(),
+        kind,
+        name,
+        param_headers: param_headers.to_vec(),
+    };
+    Ask::Call(Incoming { context: context.clone(), message })
+}
+
+/// The members of `params` that the edge looks at.
+struct ParamsView<'p> {
+    meta: Option<Json<'p>>,
+    name: Option<Json<'p>>,
+    uri: Option<Json<'p>>,
+}
+
+impl<'p> ParamsView<'p> {
+    fn read(params: &'p Params) -> ParamsView<'p> {
+        let mut view = ParamsView { meta: None, name: None, uri: None };
+        for (key, value) in params.json().members() {
+            match key.raw() {
+                "_meta" => view.meta = Some(value),
+                "name" => view.name = Some(value),
+                "uri" => view.uri = Some(value),
+                _ => {}
+            }
+        }
+        view
+    }
+
+    /// Who calls, as far as `_meta` says.
+    fn caller(&self, params: &Params, era: Era) -> Caller {
+        let Some(meta) = self.meta else { return Caller::default() };
+        let member = |key: &str| meta.get(key).map(|value| params.slice(value));
+        let modern = |key: &str| if era == Era::Modern { member(key) } else { None };
+        Caller {
+            session: None,
+            client_info: modern(meta::CLIENT_INFO),
+            capabilities: modern(meta::CLIENT_CAPABILITIES),
+            progress_token: member(meta::PROGRESS_TOKEN).filter(|token| token.len() <= 1024),
+            log_level: modern(meta::LOG_LEVEL),
+        }
+    }
+}
+
+fn era_of(request: &Request) -> Era {
+    let claims = |meta: Json<'_>| meta.get(meta::PROTOCOL_VERSION).is_some();
+    let modern = request.method != Method::Initialize && request.params.json().get("_meta").is_some_and(claims);
+    if modern { Era::Modern } else { Era::Legacy }
+}
+
+fn is_modern(headers: &McpHeaders) -> bool {
+    headers.version.as_deref().and_then(Revision::read).is_some_and(|revision| revision.era() == Era::Modern)
+}
+
+/// A modern request says the same in its headers as in its body.
+fn check_modern(headers: &McpHeaders, request: &Request, view: &ParamsView<'_>) -> Result<(), Failure> {
+    let mismatch = |what: String| Err(Failure::rejected(Reject::HeaderMismatch, format!("Header mismatch: {what}")));
+    let meta = view.meta.unwrap_or(Json::trusted("{}"));
+    let Some(version) = meta.get(meta::PROTOCOL_VERSION).and_then(Json::string) else {
+        return Err(bad_envelope(meta::PROTOCOL_VERSION, "must be a string"));
+    };
+    match headers.version.as_deref() {
+        Some(stated) if stated == version => {}
+        Some(_) => return mismatch("MCP-Protocol-Version does not match the revision in _meta".into()),
+        None => return mismatch("MCP-Protocol-Version is missing".into()),
+    }
+    if Revision::read(&version).is_none_or(|revision| revision.era() != Era::Modern) {
+        return Err(Failure::unsupported_version(&version));
+    }
+    if meta.get(meta::CLIENT_CAPABILITIES).is_none_or(|value| !value.raw().starts_with('{')) {
+        return Err(bad_envelope(meta::CLIENT_CAPABILITIES, "must be an object"));
+    }
+    match headers.method.as_deref() {
+        Some(method) if method == request.method_name() => {}
+        Some(_) => return mismatch("Mcp-Method does not match the method in the body".into()),
+        None => return mismatch("Mcp-Method is missing".into()),
+    }
+    let named = match request.method {
+        Method::CallTool | Method::GetPrompt => view.name.and_then(Json::string),
+        Method::ReadResource => view.uri.and_then(Json::string),
+        _ => None,
+    };
+    if let Some(named) = named {
+        match headers.name.as_deref().map(mcp_header::decode) {
+            Some(Some(sent)) if sent == named => {}
+            Some(Some(_)) => return mismatch("Mcp-Name does not match the name in the body".into()),
+            Some(None) => return mismatch("Mcp-Name is not a canonical encoding".into()),
+            None => return mismatch("Mcp-Name is missing".into()),
+        }
+    }
+    Ok(())
+}
+
+fn bad_envelope(key: &str, problem: &str) -> Failure {
+    let error = RpcError::new(error::INVALID_PARAMS, format!("Invalid params: `_meta` member `{key}` {problem}"));
+    Failure::Rejected { reason: Reject::InvalidRequest, error: Box::new(error) }
+}
+
+fn check_legacy(headers: &McpHeaders, request: &Request) -> Result<(), Failure> {
+    let Some(stated) = headers.version.as_deref() else { return Ok(()) };
+    match Revision::read(stated).map(Revision::era) {
+        Some(Era::Legacy) => Ok(()),
+        Some(Era::Modern) if request.method == Method::Initialize => {
+            Err(Failure::rejected(Reject::HeaderMismatch, "Header mismatch: initialize belongs to revisions before the one in MCP-Protocol-Version"))
+        }
+        Some(Era::Modern) => Err(bad_envelope(meta::PROTOCOL_VERSION, "is missing")),
+        None => Err(Failure::unsupported_version(stated)),
+    }
+}
+
+/// Narrows a scope by a filter from `_meta`; an empty string is no filter. Only lists take it.
+fn narrow(scope: &mut Scope, filter: Json<'_>, is_list: bool) {
+    if !is_list {
+        return;
+    }
+    let member = |key: &str| filter.get(key).and_then(Json::string).filter(|text| !text.is_empty()).map(|text| text.into_owned());
+    if let Some(server) = member("server") {
+        // A filter narrows: with another target already chosen nothing is left.
+        scope.server = Some(if scope.server.as_ref().is_some_and(|chosen| *chosen != server) { String::new() } else { server });
+    }
+    if let Some(prefix) = member("prefix") {
+        scope.prefix = Some(prefix);
+    }
+}
+
+fn wants(request: &Request) -> Result<Wants, Failure> {
+    const URIS: usize = 1_000;
+    let params = request.params.json();
+    let asked = params.get("notifications").filter(|asked| asked.raw().starts_with('{'));
+    let asked = asked.ok_or_else(|| Failure::InvalidParams("`notifications` is missing or not an object".into()))?;
+    let flag = |key: &str| asked.get(key).and_then(Json::bool).unwrap_or(false);
+    let uris: Vec<String> = asked.get("resourceSubscriptions").into_iter().flat_map(Json::elements).filter_map(Json::string).take(URIS + 1).map(|uri| uri.into_owned()).collect();
+    if uris.len() > URIS {
+        return Err(Failure::InvalidParams(format!("`resourceSubscriptions` has more than {URIS} entries")));
+    }
+    Ok(Wants {
+        tools: flag("toolsListChanged"),
+        prompts: flag("promptsListChanged"),
+        resources: flag("resourcesListChanged"),
+        uris,
+        subscription: Some(request.id.clone()),
+    })
+}
+
+/// Which rule a malformed body broke.
+pub fn malformed_failure(malformed: &Malformed) -> Failure {
+    let reason = match malformed {
+        Malformed::Parse(Fault::NotUtf8 | Fault::NotJson(_)) => Reject::Parse,
+        Malformed::Parse(Fault::DuplicateKey) => Reject::DuplicateKey,
+        Malformed::Parse(_) => Reject::Budget,
+        Malformed::Batch => Reject::Batch,
+        Malformed::Invalid(_) => Reject::InvalidRequest,
+    };
+    Failure::Rejected { reason, error: Box::new(malformed.error()) }
+}
+
+/// A call under way. A modern client that goes away takes its call with it; a legacy one does not: then the call runs on
+/// by itself, to its own deadline.
+struct Running {
+    future: Option<BoxFuture<'static, Result<Bytes, Failure>>>,
+    admitted: Option<Admitted>,
+    outlives_client: bool,
+}
+
+impl Running {
+    fn new(future: BoxFuture<'static, Result<Bytes, Failure>>, era: Era, admitted: Admitted) -> Running {
+        Running { future: Some(future), admitted: Some(admitted), outlives_client: era == Era::Legacy }
+    }
+}
+
+impl Future for Running {
+    type Output = Result<Bytes, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        let Some(future) = self.future.as_mut() else { return Poll::Ready(Err(Failure::Internal)) };
+        let done = std::task::ready!(future.as_mut().poll(cx));
+        self.future = None;
+        self.admitted = None;
+        Poll::Ready(done)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.outlives_client
+            && let Some(future) = self.future.take()
+        {
+            let admitted = self.admitted.take();
+            tokio::spawn(async move {
+                let _ = future.await;
+                drop(admitted);
+            });
+        }
+    }
+}
+
+/// Waits for a call: one JSON message if nothing comes before the result, a stream if something does.
+async fn wait(mut running: Running, context: Arc<Context>, form: Form) -> Reply {
+    loop {
+        tokio::select! {
+            biased;
+            message = context.outbox.next() => {
+                let road = Road { context: &context, events: form.events };
+                if let Some(first) = road.message(message) {
+                    return stream(running, context, form, first);
+                }
+            }
+            done = &mut running => return finished(done, &form),
+        }
+    }
+}
+
+/// What a target's message during a call becomes for the client.
+struct Road<'r> {
+    context: &'r Context,
+    events: bool,
+}
+
+impl Road<'_> {
+    /// The message for the client's stream; `None` if there is no stream or nothing to send.
+    fn message(&self, message: FromTarget) -> Option<Bytes> {
+        match message {
+            FromTarget::Notification(message) => self.events.then_some(message),
+            FromTarget::Request { method, params, answer } => {
+                let session = self.context.session.get().filter(|session| self.events && session.abilities().can_answer(&method));
+                let Some((id, answered)) = session.and_then(|session| session.ask()) else {
+                    let refusal = RpcError::new(error::METHOD_NOT_FOUND, format!("The client that made this call cannot answer {method}"));
+                    // The target may have given up on its question.
+                    let _ = answer.send(Err(refusal));
+                    return None;
+                };
+                tokio::spawn(async move {
+                    if let Ok(outcome) = answered.await {
+                        let _ = answer.send(outcome);
+                    }
+                });
+                Some(write::request(Some(&id), &method, Some(&params)).into())
+            }
+        }
+    }
+}
+
+struct Streaming {
+    running: Option<Running>,
+    context: Arc<Context>,
+    form: Form,
+    ready: VecDeque<Bytes>,
+    alive: tokio::time::Interval,
+}
+
+fn stream(running: Running, context: Arc<Context>, form: Form, first: Bytes) -> Reply {
+    let alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    let state = Streaming { running: Some(running), context, form, ready: VecDeque::from([sse::event(&first)]), alive };
+    event_stream(futures_util::stream::unfold(state, |mut state| async move {
+        loop {
+            if let Some(chunk) = state.ready.pop_front() {
+                return Some((chunk, state));
+            }
+            let running = state.running.as_mut()?;
+            tokio::select! {
+                biased;
+                message = state.context.outbox.next() => {
+                    let road = Road { context: &state.context, events: true };
+                    state.ready.extend(road.message(message).map(|message| sse::event(&message)));
+                }
+                done = running => {
+                    state.running = None;
+                    state.ready.push_back(sse::event(&outcome_message(done, &state.form)));
+                }
+                _ = state.alive.tick() => state.ready.push_back(sse::KEEP_ALIVE),
+            }
+        }
+    }))
+}
+
+fn outcome_message(done: Result<Bytes, Failure>, form: &Form) -> Bytes {
+    let id = form.id.as_ref().map(Id::raw);
+    match done {
+        Ok(result) => write::result(id.unwrap_or(b"null"), &for_era(&result, form.era, form.method)),
+        Err(failure) => write::error(id, &failure.rpc()),
+    }
+}
+
+fn finished(done: Result<Bytes, Failure>, form: &Form) -> Reply {
+    match done {
+        Ok(_) => one_message(outcome_message(done, form), form),
+        Err(failure) => failed(&failure, form.era, form.id.as_ref()),
+    }
+}
+
+/// A result as a client of this era reads it: modern ones carry `resultType` (and freshness where the protocol asks for
+/// it), legacy ones do not.
+pub fn for_era(result: &Bytes, era: Era, method: Method) -> Bytes {
+    const WORD: &[u8] = b"\"resultType\"";
+    let typed = memchr::memmem::find(result, WORD).is_some();
+    let object = || Json::trusted(std::str::from_utf8(result).unwrap_or("{}"));
+    let keep_all = |_: Key<'_>, _: Json<'_>| Edit::Keep;
+    match era {
+        Era::Legacy if !typed => result.clone(),
+        Era::Legacy => {
+            let drop = |key: Key<'_>, _: Json<'_>| if matches!(key.raw(), "resultType" | "ttlMs" | "cacheScope") { Edit::Drop } else { Edit::Keep };
+            write::edited(object(), drop, &[]).into()
+        }
+        Era::Modern => {
+            let mut added: Vec<(&str, &[u8])> = Vec::new();
+            let object = object();
+            if !typed || object.get("resultType").is_none() {
+                added.push(("resultType", b"\"complete\""));
+            }
+            if method == Method::ReadResource {
+                if object.get("ttlMs").is_none() {
+                    added.push(("ttlMs", b"0"));
+                }
+                if object.get("cacheScope").is_none() {
+                    added.push(("cacheScope", b"\"private\""));
+                }
+            }
+            match added.as_slice() {
+                [] => result.clone(),
+                // The usual case: one member in front, the rest as it came.
+                [_] if !typed && result.len() > 2 && result.starts_with(b"{\"") => [&b"{\"resultType\":\"complete\","[..], result.get(1..).unwrap_or(&[])].concat().into(),
+                added => write::edited(object, keep_all, added).into(),
+            }
+        }
+    }
+}
+
+fn list_pieces(listed: Listed) -> [Bytes; 3] {
+    let degraded = if listed.degraded.is_empty() {
+        String::new()
+    } else {
+        let names: Vec<String> = listed.degraded.iter().map(|name| write::quoted(name)).collect();
+        format!("\"dev.transom/unavailable\":[{}]", names.join(","))
+    };
+    let tail = match listed.era {
+        Era::Legacy if degraded.is_empty() => Bytes::from_static(b"}"),
+        Era::Legacy => format!(",\"_meta\":{{{degraded}}}}}").into(),
+        Era::Modern => {
+            let comma = if degraded.is_empty() { "" } else { "," };
+            let info = crate::session::SERVER_INFO;
+            format!(",\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"public\",\"_meta\":{{\"{}\":{info}{comma}{degraded}}}}}", meta::SERVER_INFO).into()
+        }
+    };
+    [Bytes::from_static(b"{"), listed.body, tail]
+}
+
+fn listing(listed: Listed, form: &Form) -> Reply {
+    let [open, body, tail] = list_pieces(listed);
+    let id = form.id.as_ref().map_or(&b"null"[..], Id::raw);
+    let head = [b"{\"jsonrpc\":\"2.0\",\"id\":", id, b",\"result\":", &open].concat();
+    let tail = [&tail[..], b"}"].concat();
+    if form.json {
+        return with_type(StatusCode::OK, "application/json", ReplyBody::pieces([head.into(), body, tail.into()]));
+    }
+    one_message([&head[..], &body, &tail].concat().into(), form)
+}
+
+fn answered(answer: Answer, form: &Form) -> Reply {
+    let id = form.id.as_ref().map_or(&b"null"[..], Id::raw);
+    match answer {
+        Answer::Result(result) => one_message(write::result(id, &for_era(&result, form.era, form.method)), form),
+        Answer::Session(result, token) => {
+            let mut reply = one_message(write::result(id, &result), form);
+            if let Ok(token) = HeaderValue::from_str(&token) {
+                reply.headers_mut().insert("mcp-session-id", token);
+            }
+            reply
+        }
+        Answer::Accepted => status(StatusCode::ACCEPTED),
+        Answer::Stream(listening) => listen(listening),
+    }
+}
+
+/// An open stream: what opens it, what comes, and the end if it is ours.
+fn listen(listening: Listening) -> Reply {
+    struct Open {
+        listening: Listening,
+        ready: VecDeque<Bytes>,
+        ended: bool,
+        alive: tokio::time::Interval,
+    }
+    let first = listening.first.as_ref().map_or(sse::KEEP_ALIVE, |first| sse::event(first));
+    let alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    let open = Open { listening, ready: VecDeque::from([first]), ended: false, alive };
+    event_stream(futures_util::stream::unfold(open, |mut open| async move {
+        if let Some(chunk) = open.ready.pop_front() {
+            return Some((chunk, open));
+        }
+        if open.ended {
+            return None;
+        }
+        tokio::select! {
+            message = open.listening.stream.next() => match message {
+                Some(message) => Some((sse::event(&message), open)),
+                None => {
+                    open.ended = true;
+                    let last = open.listening.last.take();
+                    Some((last.map_or_else(|| Bytes::from_static(b": the server closed this stream\n\n"), |last| sse::event(&last)), open))
+                }
+            },
+            _ = open.alive.tick() => Some((sse::KEEP_ALIVE, open)),
+        }
+    }))
+}
+
+fn one_message(message: Bytes, form: &Form) -> Reply {
+    if form.json { json(StatusCode::OK, message) } else { with_type(StatusCode::OK, "text/event-stream", ReplyBody::full(sse::event(&message))) }
+}
+
+/// A failure as the client reads it.
+pub fn failed(failure: &Failure, era: Era, id: Option<&Id>) -> Reply {
+    let mut reply = json(failure.status(era), write::error(id.map(Id::raw), &failure.rpc()));
+    if reply.status() != StatusCode::OK
+        && let Some(after) = failure.retry_after()
+    {
+        let seconds = after.as_secs().max(1);
+        reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if matches!(failure.reason(), Some(Reject::Draining | Reject::BodyTooLarge | Reject::BodyTimeout | Reject::Framing)) {
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    reply
+}
+
+/// `405` with what is allowed.
+pub fn not_allowed(message: &str, allow: &'static str) -> Reply {
+    let mut reply = failed(&Failure::rejected(Reject::MethodNotAllowed, message), Era::Legacy, None);
+    reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    reply
+}
+
+/// A JSON reply.
+pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Reply {
+    with_type(status, "application/json", ReplyBody::full(body))
+}
+
+/// An empty reply.
+pub fn status(status: StatusCode) -> Reply {
+    let mut reply = Response::new(ReplyBody::full(Bytes::new()));
+    *reply.status_mut() = status;
+    reply
+}
+
+fn with_type(status: StatusCode, kind: &'static str, body: ReplyBody) -> Reply {
+    let mut reply = Response::new(body);
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    reply
+}
+
+/// A reply that is a stream of events.
+pub fn event_stream(chunks: impl futures_util::Stream<Item = Bytes> + Send + 'static) -> Reply {
+    let mut reply = with_type(StatusCode::OK, "text/event-stream", ReplyBody::stream(chunks));
+    reply.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    reply.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    reply
+}

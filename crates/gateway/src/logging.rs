@@ -1,0 +1,232 @@
+//! Where log lines go: one bounded buffer, written by one thread.
+//!
+//! A request never waits for a disk or a terminal. When the reader of our standard error stops reading, lines are
+//! dropped and counted, and the data path does not notice.
+
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::{Duration, SystemTime};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+impl LogFormat {
+    /// Text on a terminal, JSON off it.
+    pub fn detect() -> LogFormat {
+        if std::io::stderr().is_terminal() { LogFormat::Text } else { LogFormat::Json }
+    }
+}
+
+/// The most that waits to be written.
+const CAPACITY: usize = 8 * 1024 * 1024;
+const BATCH: Duration = Duration::from_millis(20);
+
+/// The buffer between whoever logs and the thread that writes.
+pub struct Sink {
+    buffer: Mutex<Vec<u8>>,
+    filled: Condvar,
+    idle: AtomicBool,
+    dropped: AtomicU64,
+    format: LogFormat,
+}
+
+static SINK: OnceLock<Arc<Sink>> = OnceLock::new();
+
+/// Sends every log line to standard error. `level` is a level or a full filter (`info,transom_gateway=debug`).
+/// Libraries stay at `info` whatever the level: at `debug` they print bodies and headers.
+pub fn init(format: LogFormat, level: &str) {
+    let sink = Arc::new(Sink { buffer: Mutex::default(), filled: Condvar::new(), idle: AtomicBool::new(true), dropped: AtomicU64::new(0), format });
+    if SINK.set(sink.clone()).is_err() {
+        return;
+    }
+    let writer = sink.clone();
+    let spawned = std::thread::Builder::new().name("log".into()).spawn(move || writer.write_forever());
+    if spawned.is_err() {
+        return;
+    }
+    let libraries = ["hyper", "hyper_util", "h2", "rustls", "rmcp", "tokio", "tower", "notify"];
+    let filter = if level.contains(['=', ',']) {
+        EnvFilter::new(level)
+    } else {
+        let quiet = match level.to_ascii_lowercase().as_str() {
+            "debug" | "trace" => libraries.map(|name| format!("{name}=info")).join(","),
+            _ => String::new(),
+        };
+        EnvFilter::try_new(format!("{level},{quiet}")).unwrap_or_else(|_| EnvFilter::new("info"))
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(Lines(sink));
+    let set = match format {
+        LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),
+        LogFormat::Text => builder.with_ansi(std::env::var_os("NO_COLOR").is_none()).try_init(),
+    };
+    drop(set);
+}
+
+/// The sink, if logging was set up.
+pub fn sink() -> Option<&'static Arc<Sink>> {
+    SINK.get()
+}
+
+/// Writes out what waits; called last.
+pub fn flush() {
+    if let Some(sink) = SINK.get() {
+        sink.flush();
+    }
+}
+
+impl Sink {
+    /// How lines look.
+    pub fn format(&self) -> LogFormat {
+        self.format
+    }
+
+    /// Appends a line that `write` puts into the buffer.
+    pub fn line(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let Ok(mut buffer) = self.buffer.lock() else { return };
+        if buffer.len() > CAPACITY {
+            self.dropped.fetch_add(1, Relaxed);
+            return;
+        }
+        write(&mut buffer);
+        drop(buffer);
+        if self.idle.swap(false, Relaxed) {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Lines dropped since the last time somebody asked.
+    pub fn take_dropped(&self) -> u64 {
+        self.dropped.swap(0, Relaxed)
+    }
+
+    fn write_forever(&self) {
+        let mut full = Vec::new();
+        loop {
+            if let Ok(mut buffer) = self.buffer.lock() {
+                while buffer.is_empty() {
+                    self.idle.store(true, Relaxed);
+                    let Ok(next) = self.filled.wait_timeout(buffer, Duration::from_secs(1)) else { return };
+                    buffer = next.0;
+                }
+                std::mem::swap(&mut *buffer, &mut full);
+            }
+            // A reader that is gone is no reason to stop serving.
+            let _ = std::io::stderr().write_all(&full);
+            full.clear();
+            std::thread::sleep(BATCH);
+        }
+    }
+
+    fn flush(&self) {
+        if let Ok(mut buffer) = self.buffer.lock() {
+            let _ = std::io::stderr().write_all(&buffer);
+            buffer.clear();
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Lines(Arc<Sink>);
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = &'a Sink;
+
+    fn make_writer(&'a self) -> &'a Sink {
+        &self.0
+    }
+}
+
+impl Write for &Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.line(|buffer| buffer.extend_from_slice(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The time as `2026-11-16T03:19:45.123456Z`.
+pub fn write_time(out: &mut Vec<u8>, time: SystemTime) {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    // Days to a civil date, after Howard Hinnant's algorithm: eras of 400 years beginning in March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let mut digits = |number: u64, width: u32, after: u8| {
+        for place in (0..width).rev() {
+            out.push(b'0' + u8::try_from(number / 10u64.pow(place) % 10).unwrap_or(0));
+        }
+        out.push(after);
+    };
+    digits(year, 4, b'-');
+    digits(month, 2, b'-');
+    digits(day, 2, b'T');
+    digits(seconds / 3600, 2, b':');
+    digits(seconds / 60 % 60, 2, b':');
+    digits(seconds % 60, 2, b'.');
+    digits(u64::from(since.subsec_micros()), 6, b'Z');
+}
+
+/// The time as text.
+pub fn time_text(time: SystemTime) -> String {
+    let mut out = Vec::with_capacity(27);
+    write_time(&mut out, time);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// The first few lines of a kind in each second, then silence and a count.
+#[derive(Default)]
+pub struct Sampler {
+    second: AtomicU64,
+    seen: AtomicU64,
+}
+
+impl Sampler {
+    /// Whether this one may be logged, and how many were passed over before it.
+    pub fn admit(&self, per_second: u64) -> Option<u64> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let before = self.second.swap(now, Relaxed);
+        if before != now {
+            let seen = self.seen.swap(1, Relaxed);
+            return Some(seen.saturating_sub(per_second));
+        }
+        (self.seen.fetch_add(1, Relaxed) < per_second).then_some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_rfc_3339() {
+        for (seconds, text) in [(0, "1970-01-01T00:00:00.000007Z"), (951_782_400, "2000-02-29T00:00:00.000007Z"), (1_794_799_185, "2026-11-16T03:19:45.000007Z")] {
+            assert_eq!(time_text(SystemTime::UNIX_EPOCH + Duration::new(seconds, 7_000)), text);
+        }
+    }
+
+    // M4
+    #[test]
+    fn a_flood_of_lines_is_sampled() {
+        let sampler = Sampler::default();
+        let admitted = (0..1000).filter(|_| sampler.admit(10).is_some()).count();
+        assert!((10..=21).contains(&admitted), "{admitted}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Finds what a name means. Inside, a tool is a pair (target, tool); outside it has an exposed name. No string is taken
+//! apart to find it: names are looked up in the generation's tables.
+
+use crate::generation::{Found, Generation, Kind, Slot};
+use crate::message::{About, Addressed, Call, Context, InSession, List, Named};
+use crate::reply::{Failure, Reject};
+use crate::stage::{Next, Stage};
+use bytes::Bytes;
+use std::sync::Arc;
+use transom_protocol::error::{self, shorten};
+use transom_protocol::json::Json;
+use transom_protocol::write::{self, Edit};
+use transom_protocol::{Era, Method, RpcError, header, uri};
+use transom_registry::source::ParamHeader;
+use transom_upstream::CallError;
+
+/// The stage.
+#[derive(Clone)]
+pub struct Names;
+
+impl<N: Next<Named<Addressed>>> Stage<InSession<Call>, N> for Names {
+    type Reply = N::Reply;
+
+    async fn handle(&self, request: InSession<Call>, next: &N) -> Result<N::Reply, Failure> {
+        let InSession { context, principal, session, message: call } = request;
+        let message = address(&context, call)?;
+        next.run(Named { context, principal, session, message }).await
+    }
+}
+
+impl<N: Next<Named<List>>> Stage<InSession<List>, N> for Names {
+    type Reply = N::Reply;
+
+    async fn handle(&self, request: InSession<List>, next: &N) -> Result<N::Reply, Failure> {
+        // The prepared lists carry exposed names already.
+        let InSession { context, principal, session, message } = request;
+        next.run(Named { context, principal, session, message }).await
+    }
+}
+
+fn address(context: &Context, mut call: Call) -> Result<Addressed, Failure> {
+    let generation = &context.generation;
+    let addressed = match call.kind {
+        Kind::Tool | Kind::Prompt => {
+            let entry = match generation.find(call.kind, &call.name) {
+                Found::One(entry) if context.scope.admits(&entry) => entry,
+                Found::Many(names) => return Err(ambiguous(&call.name, &names)),
+                Found::One(_) | Found::None => return Err(Failure::not_found(call.kind.word(), &call.name)),
+            };
+            if context.era == Era::Modern && call.method == Method::CallTool {
+                check_param_headers(&entry.headers, &call)?;
+            }
+            let rename = (call.name.as_bytes() != entry.source().as_ref()).then(|| entry.source().clone());
+            let rename = match (rename, call.method) {
+                (Some(source), Method::Complete) => {
+                    call.params = with_reference(&call, "name", &source);
+                    None
+                }
+                (rename, _) => rename.map(|source| ("name", source)),
+            };
+            let param_headers = final_headers(&entry.headers, &call);
+            let _ = context.about.set(About { slot: entry.slot().clone(), entry: Some(entry.clone()) });
+            Addressed { slot: entry.slot().clone(), source: entry.source().clone(), rename, param_headers, call }
+        }
+        Kind::Resource | Kind::Template => {
+            let (slot, source) = resource(generation, context, &call.name).ok_or_else(|| Failure::not_found(call.kind.word(), &call.name))?;
+            let source = Bytes::from(source);
+            let rename = if call.method == Method::Complete {
+                call.params = with_reference(&call, "uri", &source);
+                None
+            } else {
+                (call.name.as_bytes() != source.as_ref()).then(|| ("uri", source.clone()))
+            };
+            let _ = context.about.set(About { slot: slot.clone(), entry: None });
+            Addressed { slot, source, rename, param_headers: Vec::new(), call }
+        }
+    };
+    let view = generation.view(&addressed.slot.name);
+    if view.is_none_or(|view| !view.available()) && addressed.slot.handle.state().offer.is_none() {
+        let state = addressed.slot.handle.state();
+        let reason = state.last_error.clone().unwrap_or_else(|| "not connected".to_owned());
+        let error = CallError::Unavailable { reason, retry_after: state.retry_after() };
+        return Err(Failure::Upstream { server: addressed.slot.name.to_string(), error });
+    }
+    Ok(addressed)
+}
+
+/// Which target a resource URI belongs to: ours say so, a target's own must be listed by exactly one target, or fit the
+/// only target that has resources at all (templates list no URIs).
+fn resource(generation: &Generation, context: &Context, name: &str) -> Option<(Arc<Slot>, String)> {
+    let in_scope = |target: &str| context.scope.server.as_deref().is_none_or(|server| server == target);
+    if let Some((target, source)) = uri::resolve(name) {
+        let view = generation.view(&target).filter(|_| in_scope(&target))?;
+        let has = view.offer.as_ref().is_some_and(|offer| offer.offer.capabilities.resources);
+        return has.then(|| (view.slot.clone(), source));
+    }
+    if let Some(entry) = generation.find_source_uri(name) {
+        return in_scope(entry.target_name()).then(|| (entry.slot().clone(), name.to_owned()));
+    }
+    let mut with_resources =
+        generation.views().iter().filter(|view| in_scope(&view.slot.name) && view.offer.as_ref().is_some_and(|offer| offer.offer.capabilities.resources));
+    match (with_resources.next(), with_resources.next()) {
+        (Some(only), None) => Some((only.slot.clone(), name.to_owned())),
+        _ => None,
+    }
+}
+
+fn ambiguous(name: &str, matches: &[String]) -> Failure {
+    let message = format!("Ambiguous tool name: {} could mean {}; use one of these", shorten(name, 128), matches.join(", "));
+    Failure::Rejected { reason: Reject::UnknownTool, error: Box::new(RpcError::new(error::INVALID_PARAMS, message)) }
+}
+
+/// `completion/complete` names its object inside `ref`.
+fn with_reference(call: &Call, member: &str, source: &Bytes) -> transom_protocol::message::Params {
+    let params = call.params.json();
+    let name = write::quoted(std::str::from_utf8(source).unwrap_or(""));
+    let reference = params.get("ref").unwrap_or(Json::trusted("{}"));
+    let reference = write::edited(reference, |key, _| if key.is(member) { Edit::Set(name.as_bytes()) } else { Edit::Keep }, &[]);
+    transom_protocol::message::Params::trusted(write::edited(params, |key, _| if key.is("ref") { Edit::Set(&reference) } else { Edit::Keep }, &[]))
+}
+
+/// Each argument marked `x-mcp-header` must be in its header too, and say the same there.
+fn check_param_headers(marked: &[ParamHeader], call: &Call) -> Result<(), Failure> {
+    let arguments = call.params.json().get("arguments");
+    for mark in marked {
+        let name = format!("mcp-param-{}", mark.name.to_ascii_lowercase());
+        let sent = call.param_headers.iter().find(|(header, _)| *header == name).map(|(_, value)| value.as_str());
+        let argument = argument_text(arguments, mark);
+        let mismatch = |what: &str| Err(Failure::rejected(Reject::HeaderMismatch, format!("Header mismatch: Mcp-Param-{} {what}", mark.name)));
+        match (argument, sent) {
+            (None, None) => {}
+            (Some(_), None) => return mismatch("is missing"),
+            (None, Some(_)) => return mismatch("has no argument in the body"),
+            (Some(argument), Some(sent)) => {
+                let sent = header::decode(sent);
+                let same = match &sent {
+                    Some(sent) if mark.integer => sent.parse::<f64>().ok() == argument.parse::<f64>().ok(),
+                    Some(sent) => *sent == argument,
+                    None => false,
+                };
+                if !same {
+                    return mismatch("does not match the argument in the body");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `Mcp-Param-*` towards the target, from the final arguments; what the client sent is not passed on.
+fn final_headers(marked: &[ParamHeader], call: &Call) -> Vec<(http::HeaderName, http::HeaderValue)> {
+    if marked.is_empty() {
+        return Vec::new();
+    }
+    let arguments = call.params.json().get("arguments");
+    let header = |mark: &ParamHeader| {
+        let value = argument_text(arguments, mark)?;
+        let name = http::HeaderName::from_bytes(format!("mcp-param-{}", mark.name).as_bytes()).ok()?;
+        Some((name, http::HeaderValue::from_str(&header::encode(&value)).ok()?))
+    };
+    marked.iter().filter_map(header).collect()
+}
+
+fn argument_text(arguments: Option<Json<'_>>, mark: &ParamHeader) -> Option<String> {
+    let value = mark.path.iter().try_fold(arguments?, |value, step| value.get(step))?;
+    match value.kind() {
+        transom_protocol::json::Kind::String => value.string().map(|text| text.into_owned()),
+        transom_protocol::json::Kind::Number | transom_protocol::json::Kind::Bool => Some(value.raw().to_owned()),
+        _ => None,
+    }
+}

@@ -1,0 +1,239 @@
+//! One timer, one counter and one log line per operation. Never a value of an argument or a result.
+
+use crate::logging::{self, LogFormat, Sampler};
+use crate::message::{Call, Context, Control, Incoming, List};
+use crate::metrics::Metrics;
+use crate::reply::{ErrorType, Failure};
+use crate::session::Answer;
+use crate::stage::{Next, Stage};
+use crate::virtualize::Listed;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime};
+use transom_protocol::{Method, write};
+
+/// The stage.
+#[derive(Clone)]
+pub struct Observe {
+    metrics: Arc<Metrics>,
+    rejections: Arc<Sampler>,
+}
+
+impl Observe {
+    /// With somewhere to count.
+    pub fn new(metrics: Arc<Metrics>) -> Observe {
+        Observe { metrics, rejections: Arc::default() }
+    }
+
+    fn begin(&self, context: &Context) -> InFlight<'_> {
+        self.metrics.client_request(context.revision);
+        self.metrics.in_flight.inc();
+        InFlight(&self.metrics)
+    }
+
+    fn end(&self, context: &Context, method: Method, outcome: Result<(ErrorType, usize), &Failure>) {
+        let took = context.started.elapsed();
+        let waited = Duration::from_nanos(context.upstream_nanos.load(Relaxed));
+        let own = took.saturating_sub(waited);
+        let about = context.about.get();
+        let entry = about.and_then(|about| about.entry.as_deref());
+        let (error, bytes) = match outcome {
+            Ok(done) => done,
+            Err(failure) => (failure.error_type(), 0),
+        };
+        self.metrics.operation(method, entry.map(|entry| &*entry.series), error, took);
+        match method {
+            Method::CallTool => {
+                self.metrics.overhead_of_call(own);
+                if let Some(entry) = entry
+                    && bytes > 0
+                {
+                    self.metrics.response_bytes(&entry.series, bytes, bytes);
+                }
+            }
+            Method::ListTools => self.metrics.overhead_of_list(own),
+            _ => {}
+        }
+        let line = Line { context, method, outcome: outcome.map(|_| error), took, own, bytes };
+        if let Err(failure) = outcome
+            && let Some(reason) = failure.reason()
+        {
+            self.metrics.rejected(reason);
+            match self.rejections.admit(10) {
+                Some(0) => {}
+                Some(skipped) => tracing::info!(skipped, "more requests were rejected than are logged"),
+                None => return,
+            }
+        }
+        line.write();
+    }
+}
+
+struct InFlight<'m>(&'m Metrics);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.dec();
+    }
+}
+
+/// Ends the observation of a request that is dropped before it is answered.
+struct Unfinished<'u> {
+    observe: &'u Observe,
+    context: &'u Context,
+    method: Method,
+    done: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.observe.end(self.context, self.method, Err(&Failure::Cancelled));
+        }
+    }
+}
+
+impl<N: Next<Incoming<Call>, Reply = Bytes>> Stage<Incoming<Call>, N> for Observe {
+    type Reply = Bytes;
+
+    async fn handle(&self, incoming: Incoming<Call>, next: &N) -> Result<Bytes, Failure> {
+        let (context, method) = (incoming.context.clone(), incoming.message.method);
+        let _in_flight = self.begin(&context);
+        let mut unfinished = Unfinished { observe: self, context: &context, method, done: false };
+        let reply = next.run(incoming).await;
+        unfinished.done = true;
+        let outcome = reply.as_ref().map(|result| {
+            let error = if method == Method::CallTool && is_error(result) { ErrorType::ToolError } else { ErrorType::None };
+            (error, result.len())
+        });
+        self.end(&context, method, outcome);
+        reply
+    }
+}
+
+impl<N: Next<Incoming<List>, Reply = Listed>> Stage<Incoming<List>, N> for Observe {
+    type Reply = Listed;
+
+    async fn handle(&self, incoming: Incoming<List>, next: &N) -> Result<Listed, Failure> {
+        let context = incoming.context.clone();
+        let _in_flight = self.begin(&context);
+        let method = match incoming.message.kind {
+            crate::generation::Kind::Tool => Method::ListTools,
+            crate::generation::Kind::Prompt => Method::ListPrompts,
+            crate::generation::Kind::Resource => Method::ListResources,
+            crate::generation::Kind::Template => Method::ListTemplates,
+        };
+        let reply = next.run(incoming).await;
+        self.end(&context, method, reply.as_ref().map(|listed| (ErrorType::None, listed.body.len())));
+        reply
+    }
+}
+
+impl<N: Next<Incoming<Control>, Reply = Answer>> Stage<Incoming<Control>, N> for Observe {
+    type Reply = Answer;
+
+    async fn handle(&self, incoming: Incoming<Control>, next: &N) -> Result<Answer, Failure> {
+        let (context, method) = (incoming.context.clone(), incoming.message.method());
+        let _in_flight = self.begin(&context);
+        let reply = next.run(incoming).await;
+        self.end(&context, method, reply.as_ref().map(|_| (ErrorType::None, 0)));
+        reply
+    }
+}
+
+/// Whether a tool result says `isError: true`, without reading the rest of it.
+fn is_error(result: &Bytes) -> bool {
+    // Nearly no result has the word at all.
+    if memchr::memmem::find(result, b"isError").is_none() {
+        return false;
+    }
+    let text = std::str::from_utf8(result).unwrap_or("{}");
+    transom_protocol::Json::trusted(text).get("isError").and_then(transom_protocol::Json::bool) == Some(true)
+}
+
+/// The line of one operation.
+struct Line<'l> {
+    context: &'l Context,
+    method: Method,
+    outcome: Result<ErrorType, &'l Failure>,
+    took: Duration,
+    own: Duration,
+    bytes: usize,
+}
+
+impl Line<'_> {
+    fn write(&self) {
+        // The filter decides as for any other line; the line itself is put together by hand because it is written
+        // once per request.
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return;
+        }
+        let Some(sink) = logging::sink() else { return };
+        sink.line(|out| match sink.format() {
+            LogFormat::Json => self.json(out),
+            LogFormat::Text => self.text(out),
+        });
+    }
+
+    fn outcome(&self) -> &'static str {
+        match self.outcome {
+            Ok(ErrorType::None) => "ok",
+            Ok(error) => error.label(),
+            Err(failure) => failure.reason().map_or_else(|| failure.error_type().label(), crate::reply::Reject::label),
+        }
+    }
+
+    fn json(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"timestamp\":\"");
+        logging::write_time(out, SystemTime::now());
+        out.extend_from_slice(b"\",\"level\":\"INFO\",\"message\":\"request\",\"method\":");
+        write::string(out, self.method.name());
+        if let Some(about) = self.context.about.get() {
+            if let Some(entry) = &about.entry {
+                out.extend_from_slice(b",\"tool\":");
+                write::string(out, entry.exposed());
+                out.extend_from_slice(b",\"sourceTool\":");
+                write::string(out, entry.source_name());
+            }
+            out.extend_from_slice(b",\"target\":");
+            write::string(out, &about.slot.name);
+        }
+        out.extend_from_slice(b",\"generation\":");
+        out.extend_from_slice(itoa::Buffer::new().format(self.context.generation.number).as_bytes());
+        out.extend_from_slice(b",\"principal\":\"anonymous\",\"outcome\":\"");
+        out.extend_from_slice(self.outcome().as_bytes());
+        out.push(b'"');
+        if let Err(failure) = self.outcome {
+            out.extend_from_slice(b",\"error\":");
+            write::string(out, &failure.rpc().message);
+        }
+        out.extend_from_slice(b",\"durationUs\":");
+        out.extend_from_slice(itoa::Buffer::new().format(self.took.as_micros()).as_bytes());
+        out.extend_from_slice(b",\"ownUs\":");
+        out.extend_from_slice(itoa::Buffer::new().format(self.own.as_micros()).as_bytes());
+        out.extend_from_slice(b",\"bytesIn\":");
+        out.extend_from_slice(itoa::Buffer::new().format(self.context.bytes).as_bytes());
+        out.extend_from_slice(b",\"bytesOut\":");
+        out.extend_from_slice(itoa::Buffer::new().format(self.bytes).as_bytes());
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn text(&self, out: &mut Vec<u8>) {
+        logging::write_time(out, SystemTime::now());
+        out.extend_from_slice(b"  INFO ");
+        out.extend_from_slice(self.method.name().as_bytes());
+        let entry = self.context.about.get().and_then(|about| about.entry.as_ref());
+        if let Some(entry) = entry {
+            out.push(b' ');
+            out.extend_from_slice(entry.exposed().escape_debug().to_string().as_bytes());
+            out.extend_from_slice(b" target=");
+            out.extend_from_slice(entry.target_name().escape_debug().to_string().as_bytes());
+        }
+        out.extend_from_slice(format!(" {} {:.1?} own={:.1?}", self.outcome(), self.took, self.own).as_bytes());
+        if let Err(failure) = self.outcome {
+            out.extend_from_slice(format!(" error={:?}", failure.rpc().message).as_bytes());
+        }
+        out.push(b'\n');
+    }
+}

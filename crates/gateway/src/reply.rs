@@ -1,0 +1,362 @@
+//! Every way a request can end, and what the client reads then. The one place where a failure becomes a reply.
+
+use bytes::Bytes;
+use http::StatusCode;
+use std::time::Duration;
+use transom_protocol::error::{self, shorten};
+use transom_protocol::json::Json;
+use transom_protocol::write::{self, Edit};
+use transom_protocol::{Era, Executed, Revision, RpcError};
+use transom_upstream::CallError;
+
+/// Why a request was refused before it reached a target. A closed set: log field, metric label and test name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reject {
+    /// A browser page that is not allowed.
+    Origin,
+    /// A `Host` that is not ours.
+    Host,
+    /// A body above the limit.
+    BodyTooLarge,
+    /// A body that came too slowly.
+    BodyTimeout,
+    /// A compressed body.
+    ContentEncoding,
+    /// A body that does not call itself JSON.
+    ContentType,
+    /// `Accept` without anything we can answer.
+    Accept,
+    /// Not JSON or not UTF-8.
+    Parse,
+    /// The same key twice.
+    DuplicateKey,
+    /// Too deep, too many values, too long a key.
+    Budget,
+    /// A batch.
+    Batch,
+    /// JSON, but not a message we accept.
+    InvalidRequest,
+    /// An id that is already in flight.
+    IdInUse,
+    /// A header that is missing, doubled or says something else than the body.
+    HeaderMismatch,
+    /// A revision we do not speak.
+    UnsupportedVersion,
+    /// A session we do not know.
+    UnknownSession,
+    /// No room for another session.
+    SessionCap,
+    /// No room for another stream.
+    StreamCap,
+    /// Too much at once.
+    Overloaded,
+    /// Shutting down.
+    Draining,
+    /// No such method.
+    UnknownMethod,
+    /// No such tool, prompt or resource, or not for this principal.
+    UnknownTool,
+    /// No such path.
+    UnknownPath,
+    /// A method HTTP knows but this path does not.
+    MethodNotAllowed,
+    /// Framing that intermediaries read in different ways.
+    Framing,
+}
+
+impl Reject {
+    /// The label value.
+    pub fn label(self) -> &'static str {
+        match self {
+            Reject::Origin => "origin",
+            Reject::Host => "host",
+            Reject::BodyTooLarge => "body_too_large",
+            Reject::BodyTimeout => "body_timeout",
+            Reject::ContentEncoding => "content_encoding",
+            Reject::ContentType => "content_type",
+            Reject::Accept => "accept",
+            Reject::Parse => "parse",
+            Reject::DuplicateKey => "duplicate_key",
+            Reject::Budget => "budget",
+            Reject::Batch => "batch",
+            Reject::InvalidRequest => "invalid_request",
+            Reject::IdInUse => "id_in_use",
+            Reject::HeaderMismatch => "header_mismatch",
+            Reject::UnsupportedVersion => "unsupported_version",
+            Reject::UnknownSession => "unknown_session",
+            Reject::SessionCap => "session_cap",
+            Reject::StreamCap => "stream_cap",
+            Reject::Overloaded => "overloaded",
+            Reject::Draining => "draining",
+            Reject::UnknownMethod => "unknown_method",
+            Reject::UnknownTool => "unknown_tool",
+            Reject::UnknownPath => "unknown_path",
+            Reject::MethodNotAllowed => "method_not_allowed",
+            Reject::Framing => "framing",
+        }
+    }
+
+    /// The status that goes with it when nothing else decides.
+    fn status(self) -> StatusCode {
+        match self {
+            Reject::Origin | Reject::Host => StatusCode::FORBIDDEN,
+            Reject::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Reject::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            Reject::ContentEncoding | Reject::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Reject::Accept => StatusCode::NOT_ACCEPTABLE,
+            Reject::UnknownSession | Reject::UnknownPath => StatusCode::NOT_FOUND,
+            Reject::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining => StatusCode::SERVICE_UNAVAILABLE,
+            Reject::UnknownMethod | Reject::UnknownTool => StatusCode::OK,
+            _ => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    fn code(self) -> i64 {
+        match self {
+            Reject::Parse => error::PARSE,
+            Reject::HeaderMismatch => error::HEADER_MISMATCH,
+            Reject::UnsupportedVersion => error::UNSUPPORTED_VERSION,
+            Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining => error::OVERLOADED,
+            Reject::UnknownMethod => error::METHOD_NOT_FOUND,
+            Reject::UnknownTool => error::INVALID_PARAMS,
+            _ => error::INVALID_REQUEST,
+        }
+    }
+}
+
+/// Why a request has no result.
+#[derive(Debug)]
+pub enum Failure {
+    /// Refused by the gateway; no target heard of it.
+    Rejected {
+        /// Which rule.
+        reason: Reject,
+        /// What the client reads.
+        error: Box<RpcError>,
+    },
+    /// A target's own error, with its name.
+    Refused {
+        /// Which target.
+        server: String,
+        /// Its error object, JSON.
+        error: Bytes,
+    },
+    /// The way to the target failed.
+    Upstream {
+        /// Which target.
+        server: String,
+        /// How.
+        error: CallError,
+    },
+    /// Right method, wrong parameters.
+    InvalidParams(String),
+    /// The client took the request back.
+    Cancelled,
+    /// Our own fault.
+    Internal,
+}
+
+impl Failure {
+    /// Refused by this rule, with this text.
+    pub fn rejected(reason: Reject, message: impl Into<String>) -> Failure {
+        Failure::Rejected { reason, error: Box::new(RpcError::new(reason.code(), message)) }
+    }
+
+    /// The one answer for every name that is not listed.
+    pub fn not_found(what: &str, name: &str) -> Failure {
+        Failure::Rejected { reason: Reject::UnknownTool, error: Box::new(RpcError::not_found(what, name)) }
+    }
+
+    /// A method nobody here knows.
+    pub fn unknown_method(name: &str) -> Failure {
+        Failure::rejected(Reject::UnknownMethod, format!("Method not found: {}", shorten(name, 128)))
+    }
+
+    /// A modern revision we do not speak.
+    pub fn unsupported_version(requested: &str) -> Failure {
+        let supported: Vec<String> = Revision::ALL.iter().map(|r| format!("\"{}\"", r.text())).collect();
+        let data = format!("{{\"supported\":[{}],\"requested\":{}}}", supported.join(","), write::quoted(shorten(requested, 64)));
+        let error = RpcError::new(error::UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(data);
+        Failure::Rejected { reason: Reject::UnsupportedVersion, error: Box::new(error) }
+    }
+
+    /// The rule that refused it, if one did.
+    pub fn reason(&self) -> Option<Reject> {
+        match self {
+            Failure::Rejected { reason, .. } => Some(*reason),
+            Failure::Upstream { error: CallError::Overloaded, .. } => Some(Reject::Overloaded),
+            _ => None,
+        }
+    }
+
+    /// The value of the metric label `error_type`.
+    pub fn error_type(&self) -> ErrorType {
+        match self {
+            Failure::Rejected { .. } | Failure::InvalidParams(_) => ErrorType::Rejected,
+            Failure::Refused { .. } => ErrorType::TargetError,
+            Failure::Upstream { error, .. } => match error {
+                CallError::Refused(_) => ErrorType::TargetError,
+                CallError::Overloaded => ErrorType::Rejected,
+                CallError::Unavailable { .. } => ErrorType::Unavailable,
+                CallError::Lost(_) => ErrorType::Lost,
+                CallError::TimedOut(_) => ErrorType::Timeout,
+                CallError::Invalid(_) => ErrorType::Invalid,
+            },
+            Failure::Cancelled => ErrorType::Cancelled,
+            Failure::Internal => ErrorType::Internal,
+        }
+    }
+
+    /// The HTTP status, for a client of this era.
+    pub fn status(&self, era: Era) -> StatusCode {
+        match self {
+            Failure::Rejected { reason: Reject::UnknownMethod, .. } if era == Era::Modern => StatusCode::NOT_FOUND,
+            Failure::Rejected { reason, .. } => reason.status(),
+            Failure::Upstream { error: CallError::Overloaded, .. } => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::OK,
+        }
+    }
+
+    /// When to come back, for refusals that pass.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Failure::Rejected { reason: Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining, .. }
+            | Failure::Upstream { error: CallError::Overloaded, .. } => Some(Duration::from_secs(1)),
+            Failure::Upstream { error: CallError::Unavailable { retry_after, .. }, .. } => Some(retry_after.unwrap_or(Duration::from_secs(1))),
+            _ => None,
+        }
+    }
+
+    /// The error object.
+    pub fn rpc(&self) -> RpcError {
+        match self {
+            Failure::Rejected { error, .. } => (**error).clone(),
+            Failure::Refused { server, error } => with_server(error, server),
+            Failure::Upstream { server, error } => upstream_error(server, error),
+            Failure::InvalidParams(message) => RpcError::new(error::INVALID_PARAMS, message.clone()),
+            Failure::Cancelled => RpcError::new(1006, "Request cancelled by the client"),
+            Failure::Internal => RpcError::new(error::INTERNAL, "Internal error; the gateway's log has the details"),
+        }
+    }
+}
+
+/// A closed set of ways to fail, for metrics and the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum ErrorType {
+    /// No failure.
+    None,
+    /// A result with `isError: true`.
+    ToolError,
+    /// Refused by the gateway.
+    Rejected,
+    /// The target answered with an error.
+    TargetError,
+    /// The target is not connected.
+    Unavailable,
+    /// The target went away during the call.
+    Lost,
+    /// The target did not answer in time.
+    Timeout,
+    /// The target's answer could not be passed on.
+    Invalid,
+    /// Taken back by the client.
+    Cancelled,
+    /// Our own fault.
+    Internal,
+}
+
+impl ErrorType {
+    /// How many there are.
+    pub const COUNT: usize = 10;
+
+    /// The label value; empty for success.
+    pub fn label(self) -> &'static str {
+        match self {
+            ErrorType::None => "",
+            ErrorType::ToolError => "tool_error",
+            ErrorType::Rejected => "rejected",
+            ErrorType::TargetError => "target_error",
+            ErrorType::Unavailable => "upstream_unavailable",
+            ErrorType::Lost => "upstream_lost",
+            ErrorType::Timeout => "upstream_timeout",
+            ErrorType::Invalid => "upstream_invalid",
+            ErrorType::Cancelled => "cancelled",
+            ErrorType::Internal => "internal",
+        }
+    }
+}
+
+fn upstream_error(server: &str, failure: &CallError) -> RpcError {
+    let retry = |after: &Option<Duration>| Some(after.map_or(1000, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX).max(1)));
+    match failure {
+        CallError::Refused(raw) => with_server(raw, server),
+        CallError::Unavailable { reason, retry_after } => RpcError::upstream(
+            error::UPSTREAM_UNAVAILABLE,
+            format!("Target {server} is unavailable: {reason}; try again later"),
+            server,
+            Executed::No,
+            retry(retry_after),
+        ),
+        CallError::Overloaded => RpcError::upstream(
+            error::OVERLOADED,
+            format!("Target {server} has too many calls in flight; try again later"),
+            server,
+            Executed::No,
+            Some(1000),
+        ),
+        CallError::Lost(reason) => {
+            RpcError::upstream(error::UPSTREAM_LOST, format!("Target {server} was lost during the call: {reason}"), server, Executed::Unknown, None)
+        }
+        CallError::TimedOut(after) => RpcError::upstream(
+            error::UPSTREAM_TIMEOUT,
+            format!("Timeout: target {server} did not answer within {} ms; the call was cancelled", after.as_millis()),
+            server,
+            Executed::Unknown,
+            None,
+        ),
+        CallError::Invalid(reason) => RpcError::upstream(
+            error::UPSTREAM_INVALID,
+            format!("Target {server} answered with something that cannot be passed on: {reason}"),
+            server,
+            Executed::Yes,
+            None,
+        ),
+    }
+}
+
+/// A target's error as the client reads it: code, message and data as they were, and the target's name in `data.server`.
+fn with_server(raw: &Bytes, server: &str) -> RpcError {
+    let json = std::str::from_utf8(raw).map_or(Json::trusted("{}"), Json::trusted);
+    let code = json.get("code").and_then(|code| code.raw().parse().ok()).unwrap_or(error::INTERNAL);
+    let message = json.get("message").and_then(Json::string).unwrap_or_default().into_owned();
+    let name = write::quoted(server);
+    let data = match json.get("data") {
+        Some(data) if data.raw().starts_with('{') => {
+            let edit = |key: transom_protocol::json::Key<'_>, _: Json<'_>| if key.is("server") { Edit::Drop } else { Edit::Keep };
+            write::edited(data, edit, &[("server", name.as_bytes())])
+        }
+        Some(data) if data.raw() != "null" => write::edited(Json::trusted("{}"), |_, _| Edit::Keep, &[("value", data.raw().as_bytes()), ("server", name.as_bytes())]),
+        _ => write::edited(Json::trusted("{}"), |_, _| Edit::Keep, &[("server", name.as_bytes())]),
+    };
+    RpcError { code, message, data: Some(data.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // R-000-12, R-001-42
+    #[test]
+    fn a_targets_error_keeps_code_message_and_data_and_gains_the_targets_name() {
+        for (raw, data) in [
+            (r#"{"code":-5,"message":"no","data":{"a":1}}"#, r#"{"a":1,"server":"github"}"#),
+            (r#"{"code":-5,"message":"no","data":[1]}"#, r#"{"value":[1],"server":"github"}"#),
+            (r#"{"code":-5,"message":"no"}"#, r#"{"server":"github"}"#),
+        ] {
+            let error = with_server(&Bytes::from_static(raw.as_bytes()), "github");
+            assert_eq!((error.code, error.message.as_str(), error.data.as_deref()), (-5, "no", Some(data.as_bytes())));
+        }
+    }
+}

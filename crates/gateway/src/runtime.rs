@@ -1,0 +1,366 @@
+//! What the stages and surfaces share: the current generation, sessions, streams, targets, counters.
+
+use crate::config::{Config, Naming, Readiness};
+use crate::generation::{CheckedOffer, Generation, Slot, View};
+use crate::hub::{Hub, Watcher};
+use crate::logging::Sampler;
+use crate::metrics::Metrics;
+use crate::naming::Names;
+use crate::reply::{Failure, Reject};
+use crate::session::Sessions;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::{Notify, broadcast, watch};
+use transom_protocol::uri;
+use transom_upstream::{Host, SessionKey, Target, TargetSpec};
+
+/// How long the first generation waits for targets that are still connecting.
+const FIRST: Duration = Duration::from_secs(5);
+/// The most requests at once.
+const IN_FLIGHT: usize = 10_000;
+/// The most bytes of requests at once.
+const IN_FLIGHT_BYTES: usize = 256 * 1024 * 1024;
+
+/// See the module's documentation.
+pub struct Runtime {
+    generation: ArcSwap<Generation>,
+    live: watch::Sender<u64>,
+    slots: Mutex<Vec<Arc<Slot>>>,
+    naming: Mutex<Naming>,
+    wake: Arc<Wake>,
+    /// Legacy sessions.
+    pub sessions: Sessions,
+    /// Open streams.
+    pub hub: Arc<Hub>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// `tool-changed` events.
+    pub events: broadcast::Sender<Arc<ToolChanged>>,
+    /// Host and origin rules, as configured.
+    pub gate: ArcSwap<crate::listener::gate::Gate>,
+    /// What `/ready` asks for.
+    pub readiness: Mutex<Readiness>,
+    /// Whether the gateway is shutting down: readiness is down, requests are still served.
+    pub draining: AtomicBool,
+    /// Whether new requests are refused.
+    pub closing: AtomicBool,
+    /// Becomes true when every stream must end.
+    pub ended: watch::Receiver<bool>,
+    /// When it started.
+    pub started: Instant,
+    /// The same, by the clock on the wall.
+    pub started_at: SystemTime,
+    /// When the current generation was built.
+    pub loaded_at: Mutex<SystemTime>,
+    rejections: Sampler,
+    in_flight: AtomicUsize,
+    in_flight_bytes: AtomicUsize,
+}
+
+/// The exposed set of tools changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolChanged {
+    /// The generation that brought it.
+    pub generation: u64,
+    /// Tools that are new: exposed name and target.
+    pub added: Vec<(String, String)>,
+    /// Tools that are gone.
+    pub removed: Vec<(String, String)>,
+    /// Tools whose definition changed.
+    pub changed: Vec<(String, String)>,
+}
+
+/// Wakes whoever builds generations, and passes on what targets have to say.
+struct Wake {
+    notify: Notify,
+    hub: Arc<Hub>,
+    metrics: Arc<Metrics>,
+}
+
+impl Host for Wake {
+    fn changed(&self) {
+        self.notify.notify_one();
+    }
+
+    fn resource_updated(&self, target: &str, params: Bytes) {
+        self.hub.resource_updated(target, &params);
+    }
+
+    fn connected(&self, target: &str, success: bool) {
+        self.metrics.connected(target, success);
+    }
+
+    fn lost(&self, target: &str) {
+        self.metrics.lost(target);
+    }
+
+    fn protocol_error(&self, target: &str, kind: &'static str) {
+        self.metrics.protocol_error(target, kind);
+    }
+}
+
+impl Runtime {
+    /// Everything in its place; no target is started yet.
+    pub fn new(config: &Config, sessions: Sessions, gate: crate::listener::gate::Gate, ended: watch::Receiver<bool>) -> Arc<Runtime> {
+        let metrics = Metrics::new();
+        let hub = Hub::new(metrics.clone());
+        Arc::new(Runtime {
+            generation: ArcSwap::from_pointee(Generation::empty()),
+            live: watch::Sender::new(0),
+            slots: Mutex::default(),
+            naming: Mutex::new(config.naming.clone()),
+            wake: Arc::new(Wake { notify: Notify::new(), hub: hub.clone(), metrics: metrics.clone() }),
+            sessions,
+            hub,
+            metrics,
+            events: broadcast::Sender::new(64),
+            gate: ArcSwap::from_pointee(gate),
+            readiness: Mutex::new(config.readiness),
+            draining: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            ended,
+            started: Instant::now(),
+            started_at: SystemTime::now(),
+            loaded_at: Mutex::new(SystemTime::now()),
+            rejections: Sampler::default(),
+            in_flight: AtomicUsize::new(0),
+            in_flight_bytes: AtomicUsize::new(0),
+        })
+    }
+
+    /// The current generation. Before the first one is built this waits for it, five seconds at most.
+    pub async fn generation(&self) -> Arc<Generation> {
+        let current = self.generation.load();
+        if current.number > 0 {
+            return arc_swap::Guard::into_inner(current);
+        }
+        let mut live = self.live.subscribe();
+        let _ = tokio::time::timeout(FIRST + Duration::from_secs(1), live.wait_for(|number| *number > 0)).await;
+        self.generation.load_full()
+    }
+
+    /// The current generation, whatever it is.
+    pub fn generation_now(&self) -> Arc<Generation> {
+        self.generation.load_full()
+    }
+
+    /// The targets that run, in the order of the config.
+    pub fn slots(&self) -> Vec<Arc<Slot>> {
+        self.slots.lock().map(|slots| slots.clone()).unwrap_or_default()
+    }
+
+    /// Makes the targets these: what is new is started, what is gone is closed, what changed is replaced.
+    pub fn set_targets(&self, specs: Vec<TargetSpec>) {
+        let Ok(mut slots) = self.slots.lock() else { return };
+        let mut old: HashMap<Arc<str>, Arc<Slot>> = slots.drain(..).map(|slot| (slot.name.clone(), slot)).collect();
+        for spec in specs {
+            let name: Arc<str> = spec.name.as_str().into();
+            let slot = match old.remove(&name) {
+                Some(slot) if *slot.handle.spec() == spec => slot,
+                replaced => {
+                    if let Some(replaced) = replaced {
+                        close(replaced);
+                    }
+                    let series = self.metrics.target(&name, spec.transport.label());
+                    Arc::new(Slot { name, handle: Target::start(spec, self.wake.clone()), series })
+                }
+            };
+            slots.push(slot);
+        }
+        for slot in old.into_values() {
+            self.metrics.forget_target(&slot.name);
+            close(slot);
+        }
+        drop(slots);
+        self.wake.notify.notify_one();
+    }
+
+    /// Other naming rules from the next generation on.
+    pub fn set_naming(&self, naming: Naming) {
+        if let Ok(mut current) = self.naming.lock() {
+            *current = naming;
+        }
+        self.wake.notify.notify_one();
+    }
+
+    /// Builds a generation whenever a target or the config changes. Runs for as long as the gateway does.
+    pub async fn keep_current(self: Arc<Self>) {
+        let mut names = Names::default();
+        let mut offers: HashMap<Arc<str>, Arc<CheckedOffer>> = HashMap::new();
+        let mut number = 0;
+        loop {
+            let slots = self.slots();
+            let settled = slots.iter().all(|slot| slot.handle.state().settled);
+            let waited = self.started.elapsed();
+            if number == 0 && !settled && waited < FIRST {
+                let _ = tokio::time::timeout(FIRST - waited, self.wake.notify.notified()).await;
+                continue;
+            }
+            let rules = self.naming.lock().map(|naming| naming.clone()).unwrap_or_default();
+            let separator = rules.separator.clone();
+            names.set_rules(rules);
+            names.keep_targets(&slots.iter().map(|slot| &*slot.name).collect());
+            offers.retain(|name, _| slots.iter().any(|slot| slot.name == *name));
+            let views = views(&slots, &mut offers).await;
+
+            let previous = self.generation.load_full();
+            let next = Generation::build(number + 1, views, &mut names, Some(&previous), &separator, &|tool| self.metrics.tool(tool));
+            number += 1;
+            self.metrics.generation(&next);
+            if let Ok(mut at) = self.loaded_at.lock() {
+                *at = SystemTime::now();
+            }
+            tracing::debug!(generation = number, tools = next.listed(crate::generation::Kind::Tool).len(), "generation is live");
+            self.generation.store(Arc::new(next));
+            self.live.send_replace(number);
+            self.wake.notify.notified().await;
+        }
+    }
+
+    /// Tells clients what changed: a burst is one notification, and a change that was undone is none.
+    pub async fn keep_clients_told(self: Arc<Self>) {
+        let mut live = self.live.subscribe();
+        let _ = live.wait_for(|number| *number > 0).await;
+        let mut told = self.generation.load_full();
+        while live.changed().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            live.borrow_and_update();
+            let current = self.generation.load_full();
+            let (changed, event) = crate::changes::between(&told, &current);
+            told = current;
+            if changed != crate::hub::Changed::default() {
+                self.hub.changed(&changed);
+            }
+            if !(event.added.is_empty() && event.removed.is_empty() && event.changed.is_empty()) {
+                tracing::info!(event = "tool-changed", generation = event.generation, added = event.added.len(), removed = event.removed.len(), changed = event.changed.len(), "tools changed");
+                // Nobody may be listening.
+                let _ = self.events.send(Arc::new(event));
+            }
+            tokio::time::sleep(Duration::from_millis(900)).await;
+        }
+    }
+
+    /// Starts or stops telling somebody about a resource.
+    pub fn watch(&self, generation: &Generation, watcher: Watcher, exposed: &str, on: bool) -> Result<(), Failure> {
+        let not_found = || Failure::not_found("Resource", exposed);
+        let (target, source) = match uri::resolve(exposed) {
+            Some(pair) => pair,
+            None => generation.find_source_uri(exposed).map(|entry| (entry.target_name().to_owned(), exposed.to_owned())).ok_or_else(not_found)?,
+        };
+        let view = generation.view(&target).ok_or_else(not_found)?;
+        let uris = if on {
+            self.hub.watch(watcher, &target, &source).ok_or_else(|| Failure::rejected(Reject::StreamCap, "Too many subscriptions; end some first"))?
+        } else {
+            self.hub.unwatch(watcher, &target, &source)
+        };
+        view.slot.handle.subscribe_to(uris);
+        Ok(())
+    }
+
+    /// Stops telling somebody about anything.
+    pub fn unwatch_all(&self, watcher: Watcher) {
+        let left = self.hub.unwatch_all(watcher);
+        if left.is_empty() {
+            return;
+        }
+        let slots = self.slots();
+        for (target, uris) in left {
+            if let Some(slot) = slots.iter().find(|slot| *slot.name == *target) {
+                slot.handle.subscribe_to(uris);
+            }
+        }
+    }
+
+    /// A session ended: its streams, its subscriptions and its connections to targets go.
+    pub fn session_ended(&self, session: SessionKey) {
+        self.hub.end_session(session);
+        self.unwatch_all(Watcher::Session(session));
+        for slot in self.slots() {
+            slot.handle.end_session(session);
+        }
+    }
+
+    /// Housekeeping, every few seconds.
+    pub async fn keep_tidy(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            for session in self.sessions.sweep(|session| self.hub.has_stream(session)) {
+                self.session_ended(session);
+            }
+            self.metrics.sweep();
+        }
+    }
+
+    /// A place among the requests in flight; `None` if there is none.
+    pub fn admit(self: &Arc<Self>) -> Option<Admitted> {
+        if self.in_flight.fetch_add(1, Relaxed) >= IN_FLIGHT {
+            self.in_flight.fetch_sub(1, Relaxed);
+            return None;
+        }
+        Some(Admitted { runtime: self.clone(), bytes: 0 })
+    }
+
+    /// A request was refused at the door: counted, and logged while there are few.
+    pub fn rejected(&self, reason: Reject) {
+        self.metrics.rejected(reason);
+        if let Some(skipped) = self.rejections.admit(10) {
+            tracing::info!(event = "rejected", reason = reason.label(), skipped, "request refused");
+        }
+    }
+
+    /// Requests in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Relaxed)
+    }
+}
+
+/// A place among the requests in flight; dropping it gives the place and its bytes back.
+pub struct Admitted {
+    runtime: Arc<Runtime>,
+    bytes: usize,
+}
+
+impl Admitted {
+    /// Counts bytes of the request; `false` if there is no room for them.
+    pub fn add_bytes(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes;
+        self.runtime.in_flight_bytes.fetch_add(bytes, Relaxed) + bytes <= IN_FLIGHT_BYTES
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.runtime.in_flight.fetch_sub(1, Relaxed);
+        if self.bytes > 0 {
+            self.runtime.in_flight_bytes.fetch_sub(self.bytes, Relaxed);
+        }
+    }
+}
+
+/// The targets as they stand, with checked offers; one that is down keeps the offer it had.
+async fn views(slots: &[Arc<Slot>], offers: &mut HashMap<Arc<str>, Arc<CheckedOffer>>) -> Vec<View> {
+    let mut views = Vec::with_capacity(slots.len());
+    for slot in slots {
+        let state = slot.handle.state();
+        if let Some(offer) = &state.offer
+            && offers.get(&slot.name).is_none_or(|known| !Arc::ptr_eq(&known.offer, offer))
+        {
+            let (target, offer) = (slot.clone(), offer.clone());
+            // Thousands of schemas take a while to check; requests go on meanwhile.
+            let checked = tokio::task::spawn_blocking(move || CheckedOffer::check(&target.name, &target.handle.spec().aliases, offer)).await;
+            if let Ok(checked) = checked {
+                offers.insert(slot.name.clone(), Arc::new(checked));
+            }
+        }
+        views.push(View { slot: slot.clone(), status: state.status, offer: offers.get(&slot.name).cloned() });
+    }
+    views
+}
+
+fn close(slot: Arc<Slot>) {
+    tokio::spawn(async move { slot.handle.close().await });
+}

@@ -1,0 +1,572 @@
+//! Legacy sessions: sealed ids, who owns them, what is in flight in them. Also the messages that end at the gateway
+//! itself: handshakes, pings, cancellations, streams.
+//!
+//! A session id is a sealed record, so any replica with the same key can serve it and nothing a client proposes is ever
+//! used. What this replica keeps beside it (calls in flight, questions to the client) is bounded and may be forgotten.
+
+use crate::authenticate::Principal;
+use crate::generation::Generation;
+use crate::hub::{Stream, Watcher};
+use crate::message::{Call, Control, Identified, InSession, List};
+use crate::reply::{Failure, Reject};
+use crate::runtime::Runtime;
+use crate::seal::Seal;
+use crate::stage::{Next, Stage};
+use bytes::Bytes;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::oneshot;
+use transom_protocol::json::Json;
+use transom_protocol::{Era, Id, Revision, RpcError, meta, write};
+use transom_upstream::SessionKey;
+
+const PURPOSE: &str = "transom session 1";
+const LIFETIME: Duration = Duration::from_secs(24 * 3600);
+const IDLE: Duration = Duration::from_secs(30 * 60);
+const OPENING: Duration = Duration::from_secs(10);
+const SESSIONS: usize = 10_000;
+const IN_FLIGHT: usize = 1_024;
+const OWED: usize = 64;
+const ENDED: usize = 100_000;
+const SHARDS: usize = 16;
+
+/// One legacy session on this replica.
+pub struct Session {
+    /// Which session.
+    pub key: SessionKey,
+    /// The revision agreed on.
+    pub revision: Revision,
+    /// Its `clientInfo`, JSON.
+    pub client_info: Option<Bytes>,
+    abilities: AtomicU8,
+    principal: String,
+    level: Mutex<Option<Bytes>>,
+    ready: AtomicBool,
+    last_used: AtomicU64,
+    in_flight: Mutex<HashMap<Id, oneshot::Sender<()>>>,
+    owed: Mutex<HashMap<Bytes, oneshot::Sender<Result<Bytes, RpcError>>>>,
+}
+
+/// What a client declared it can do for servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// `sampling`
+    pub sampling: bool,
+    /// `elicitation`
+    pub elicitation: bool,
+    /// `roots`
+    pub roots: bool,
+}
+
+impl Abilities {
+    /// From `capabilities`.
+    pub fn read(capabilities: Option<Json<'_>>) -> Abilities {
+        let has = |name| capabilities.is_some_and(|capabilities| capabilities.get(name).is_some_and(|value| value.raw() != "null"));
+        Abilities { sampling: has("sampling"), elicitation: has("elicitation"), roots: has("roots") }
+    }
+
+    /// As `capabilities`.
+    pub fn json(self) -> Bytes {
+        if self == Abilities::default() {
+            return Bytes::from_static(b"{}");
+        }
+        let names = [(self.sampling, "\"sampling\":{}"), (self.elicitation, "\"elicitation\":{}"), (self.roots, "\"roots\":{}")];
+        let members: Vec<&str> = names.into_iter().filter_map(|(has, member)| has.then_some(member)).collect();
+        format!("{{{}}}", members.join(",")).into()
+    }
+
+    /// Whether a client with these can answer this request.
+    pub fn can_answer(self, method: &str) -> bool {
+        match method {
+            "sampling/createMessage" => self.sampling,
+            "elicitation/create" => self.elicitation,
+            "roots/list" => self.roots,
+            _ => false,
+        }
+    }
+
+    fn bits(self) -> u8 {
+        u8::from(self.sampling) | u8::from(self.elicitation) << 1 | u8::from(self.roots) << 2
+    }
+
+    fn from_bits(bits: u8) -> Abilities {
+        Abilities { sampling: bits & 1 != 0, elicitation: bits & 2 != 0, roots: bits & 4 != 0 }
+    }
+}
+
+impl Session {
+    /// A session that belongs to this principal.
+    pub fn new(key: SessionKey, revision: Revision, abilities: Abilities, client_info: Option<Bytes>, principal: &Principal) -> Session {
+        Session {
+            key,
+            revision,
+            abilities: AtomicU8::new(abilities.bits()),
+            client_info,
+            principal: principal.key().to_owned(),
+            level: Mutex::default(),
+            ready: AtomicBool::new(false),
+            last_used: AtomicU64::new(now()),
+            in_flight: Mutex::default(),
+            owed: Mutex::default(),
+        }
+    }
+
+    /// What the client can do for servers.
+    pub fn abilities(&self) -> Abilities {
+        Abilities::from_bits(self.abilities.load(Relaxed))
+    }
+
+    /// The log level it asked for, a JSON string.
+    pub fn level(&self) -> Option<Bytes> {
+        self.level.lock().ok()?.clone()
+    }
+
+    fn touch(&self) {
+        self.last_used.store(now(), Relaxed);
+    }
+
+    /// Notes a request; the receiver is told when the client takes it back.
+    fn begin(self: &Arc<Self>, id: &Id) -> Result<(InFlight, oneshot::Receiver<()>), Failure> {
+        let Ok(mut in_flight) = self.in_flight.lock() else { return Err(Failure::Internal) };
+        if in_flight.contains_key(id) {
+            return Err(Failure::rejected(Reject::IdInUse, "Invalid request: id in use by a request that has not been answered"));
+        }
+        if in_flight.len() >= IN_FLIGHT {
+            return Err(Failure::rejected(Reject::Overloaded, "Too many requests in flight in this session; try again later"));
+        }
+        let (cancel, cancelled) = oneshot::channel();
+        in_flight.insert(id.clone(), cancel);
+        Ok((InFlight { session: self.clone(), id: id.clone() }, cancelled))
+    }
+
+    /// Notes a question to the client: its id, and where the answer will come. `None` if it owes too many.
+    pub fn ask(&self) -> Option<(Bytes, oneshot::Receiver<Result<Bytes, RpcError>>)> {
+        let (answer, answered) = oneshot::channel();
+        let id = Bytes::from(format!("\"transom-{:032x}\"", rand::random::<u128>()));
+        let mut owed = self.owed.lock().ok()?;
+        owed.retain(|_, waiting| !waiting.is_closed());
+        if owed.len() >= OWED {
+            return None;
+        }
+        owed.insert(id.clone(), answer);
+        Some((id, answered))
+    }
+}
+
+/// A request under way; dropping it takes it off the session's books.
+struct InFlight {
+    session: Arc<Session>,
+    id: Id,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if let Ok(mut in_flight) = self.session.in_flight.lock() {
+            in_flight.remove(&self.id);
+        }
+    }
+}
+
+/// How a session id was judged.
+pub enum Opened {
+    /// A session of this principal.
+    Yes(Arc<Session>),
+    /// Not ours, expired, ended, or somebody else's: all the same to the client.
+    Unknown,
+    /// Ours, but there is no room.
+    Full,
+}
+
+/// Every session this replica knows.
+pub struct Sessions {
+    seal: Seal,
+    shards: [Mutex<HashMap<String, Arc<Session>>>; SHARDS],
+    ended: Mutex<(HashSet<u128>, VecDeque<u128>)>,
+    count: AtomicU64,
+}
+
+fn now() -> u64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_secs()
+}
+
+fn unix_now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+impl Sessions {
+    /// With the key that seals ids.
+    pub fn new(seal: Seal) -> Sessions {
+        Sessions { seal, shards: Default::default(), ended: Mutex::default(), count: AtomicU64::new(0) }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+
+    fn shard(&self, token: &str) -> &Mutex<HashMap<String, Arc<Session>>> {
+        // The last characters of a token are its authentication tag: as good as random.
+        let at = token.bytes().rev().take(4).fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+        &self.shards[at % SHARDS]
+    }
+
+    /// A new session and its id; `None` if there is no room.
+    pub fn create(&self, revision: Revision, abilities: Abilities, client_info: Option<Bytes>, principal: &Principal) -> Option<(String, Arc<Session>)> {
+        let key = SessionKey(rand::random());
+        let mut record = vec![1, revision as u8, abilities.bits()];
+        record.extend_from_slice(&(unix_now() + LIFETIME.as_secs()).to_le_bytes());
+        record.extend_from_slice(&key.0.to_le_bytes());
+        record.extend_from_slice(principal.key().as_bytes());
+        let token = self.seal.seal(PURPOSE, &record)?;
+        let session = Arc::new(Session::new(key, revision, abilities, client_info, principal));
+        self.insert(token.clone(), session.clone()).then_some((token, session))
+    }
+
+    fn insert(&self, token: String, session: Arc<Session>) -> bool {
+        if self.count.load(Relaxed) >= SESSIONS as u64 {
+            return false;
+        }
+        let Ok(mut shard) = self.shard(&token).lock() else { return false };
+        if shard.insert(token, session).is_none() {
+            self.count.fetch_add(1, Relaxed);
+        }
+        true
+    }
+
+    /// The session behind an id, for this principal.
+    pub fn open(&self, token: &str, principal: &Principal) -> Opened {
+        if let Ok(shard) = self.shard(token).lock()
+            && let Some(session) = shard.get(token)
+        {
+            if session.principal != principal.key() {
+                return Opened::Unknown;
+            }
+            session.touch();
+            return Opened::Yes(session.clone());
+        }
+        let Some((key, revision, abilities)) = self.read(token, principal) else { return Opened::Unknown };
+        if self.ended.lock().is_ok_and(|ended| ended.0.contains(&key.0)) {
+            return Opened::Unknown;
+        }
+        let session = Arc::new(Session::new(key, revision, abilities, None, principal));
+        session.ready.store(true, Relaxed);
+        if self.insert(token.to_owned(), session.clone()) { Opened::Yes(session) } else { Opened::Full }
+    }
+
+    fn read(&self, token: &str, principal: &Principal) -> Option<(SessionKey, Revision, Abilities)> {
+        let record = self.seal.open(PURPOSE, token)?;
+        let (head, owner) = record.split_at_checked(27)?;
+        let (&[1, revision, abilities], rest) = head.split_first_chunk::<3>()? else { return None };
+        let (expiry, key) = rest.split_first_chunk::<8>()?;
+        let key = u128::from_le_bytes(key.try_into().ok()?);
+        let revision = Revision::ALL.into_iter().find(|r| *r as u8 == revision)?;
+        (u64::from_le_bytes(*expiry) > unix_now() && owner == principal.key().as_bytes()).then_some((SessionKey(key), revision, Abilities::from_bits(abilities)))
+    }
+
+    /// Ends a session on this replica.
+    fn end(&self, token: &str, session: &Session) {
+        if let Ok(mut shard) = self.shard(token).lock()
+            && shard.remove(token).is_some()
+        {
+            self.count.fetch_sub(1, Relaxed);
+        }
+        if let Ok(mut ended) = self.ended.lock() {
+            if ended.0.insert(session.key.0) {
+                ended.1.push_back(session.key.0);
+            }
+            while ended.1.len() > ENDED {
+                if let Some(oldest) = ended.1.pop_front() {
+                    ended.0.remove(&oldest);
+                }
+            }
+        }
+    }
+
+    /// Forgets sessions that nobody has used for long or that never got past `initialize`. Their ids stay good.
+    pub fn sweep(&self, in_use: impl Fn(SessionKey) -> bool) -> Vec<SessionKey> {
+        let now = now();
+        let mut gone = Vec::new();
+        for shard in &self.shards {
+            let Ok(mut shard) = shard.lock() else { continue };
+            shard.retain(|_, session| {
+                let idle = now.saturating_sub(session.last_used.load(Relaxed));
+                let limit = if session.ready.load(Relaxed) { IDLE } else { OPENING };
+                let keep = idle <= limit.as_secs() || session.in_flight.lock().is_ok_and(|calls| !calls.is_empty()) || in_use(session.key);
+                if !keep {
+                    gone.push(session.key);
+                }
+                keep
+            });
+        }
+        self.count.fetch_sub(gone.len() as u64, Relaxed);
+        gone
+    }
+}
+
+/// The stage.
+#[derive(Clone)]
+pub struct SessionStage {
+    runtime: Arc<Runtime>,
+}
+
+impl SessionStage {
+    /// With the sessions of this replica.
+    pub fn new(runtime: Arc<Runtime>) -> SessionStage {
+        SessionStage { runtime }
+    }
+
+    /// The session of a message. An id that is present must be good, whatever the era claims to be.
+    fn session_of<M>(&self, message: &Identified<M>) -> Result<Option<Arc<Session>>, Failure> {
+        let session = self.find_session(message)?;
+        if let Some(session) = &session {
+            let _ = message.context.session.set(session.clone());
+        }
+        Ok(session)
+    }
+
+    fn find_session<M>(&self, message: &Identified<M>) -> Result<Option<Arc<Session>>, Failure> {
+        if let Some(session) = &message.context.attached {
+            session.touch();
+            return Ok(Some(session.clone()));
+        }
+        let Some(token) = &message.context.session_id else { return Ok(None) };
+        match self.runtime.sessions.open(token, &message.principal) {
+            Opened::Yes(session) => {
+                session.ready.store(true, Relaxed);
+                Ok(Some(session).filter(|_| message.context.era == Era::Legacy))
+            }
+            Opened::Unknown => Err(Failure::rejected(Reject::UnknownSession, "Session not found: start a new one with initialize")),
+            Opened::Full => Err(Failure::rejected(Reject::SessionCap, "Too many sessions; try again later")),
+        }
+    }
+}
+
+impl<N: Next<InSession<Call>>> Stage<Identified<Call>, N> for SessionStage {
+    type Reply = N::Reply;
+
+    async fn handle(&self, request: Identified<Call>, next: &N) -> Result<N::Reply, Failure> {
+        let session = self.session_of(&request)?;
+        let Identified { context, principal, message } = request;
+        match (&session, &message.id) {
+            (Some(owner), Some(id)) => {
+                let (_in_flight, cancelled) = owner.begin(id)?;
+                tokio::select! {
+                    biased;
+                    reply = next.run(InSession { context, principal, session: session.clone(), message }) => reply,
+                    Ok(()) = cancelled => Err(Failure::Cancelled),
+                }
+            }
+            _ => next.run(InSession { context, principal, session, message }).await,
+        }
+    }
+}
+
+impl<N: Next<InSession<List>>> Stage<Identified<List>, N> for SessionStage {
+    type Reply = N::Reply;
+
+    async fn handle(&self, request: Identified<List>, next: &N) -> Result<N::Reply, Failure> {
+        let session = self.session_of(&request)?;
+        let Identified { context, principal, message } = request;
+        next.run(InSession { context, principal, session, message }).await
+    }
+}
+
+/// The answer to a message that ends here.
+pub enum Answer {
+    /// A result, JSON.
+    Result(Bytes),
+    /// The result of `initialize` and the new session's id.
+    Session(Bytes, String),
+    /// Taken; nothing to say.
+    Accepted,
+    /// A stream, and what opens it (the acknowledgement of a modern subscription).
+    Stream(Listening),
+}
+
+/// An open stream together with the books it must be taken off.
+pub struct Listening {
+    /// The stream.
+    pub stream: Stream,
+    /// The first message on it.
+    pub first: Option<Bytes>,
+    /// The last message on it, when it is ended from our side.
+    pub last: Option<Bytes>,
+    runtime: Arc<Runtime>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.runtime.unwatch_all(self.stream.watcher());
+    }
+}
+
+impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
+    type Reply = Answer;
+
+    async fn handle(&self, request: Identified<Control>, _: &N) -> Result<Answer, Failure> {
+        let era = request.context.era;
+        // Nothing a client proposes as its session id is used.
+        let session = if matches!(request.message, Control::Initialize { .. }) { None } else { self.session_of(&request)? };
+        let Identified { context, principal, message } = request;
+        match message {
+            Control::Initialize { requested, params } => {
+                let revision = Revision::read(&requested).filter(|r| r.era() == Era::Legacy).unwrap_or(Revision::NEWEST_LEGACY);
+                let json = params.json();
+                let client_info = json.get("clientInfo").filter(|info| info.raw().len() <= 4096).map(|info| params.slice(info));
+                let abilities = Abilities::read(json.get("capabilities"));
+                if let Some(session) = &context.attached {
+                    session.abilities.store(abilities.bits(), Relaxed);
+                    return Ok(Answer::Result(initialize_result(&context.generation, revision)));
+                }
+                let created = self.runtime.sessions.create(revision, abilities, client_info, &principal);
+                let (token, _) = created.ok_or_else(|| Failure::rejected(Reject::SessionCap, "Too many sessions; try again later"))?;
+                Ok(Answer::Session(initialize_result(&context.generation, revision), token))
+            }
+            Control::Ping => Ok(Answer::Result(Bytes::from_static(b"{}"))),
+            Control::SetLevel(level) => {
+                if !LEVELS.contains(&level.as_str()) {
+                    return Err(Failure::InvalidParams(format!("`level` must be one of {}", LEVELS.join(", "))));
+                }
+                if let Some(session) = session
+                    && let Ok(mut current) = session.level.lock()
+                {
+                    *current = Some(write::quoted(&level).into());
+                }
+                Ok(Answer::Result(Bytes::from_static(b"{}")))
+            }
+            Control::Discover => Ok(Answer::Result(discover_result(&context.generation))),
+            Control::Cancelled(id) => {
+                if let Some(session) = session
+                    && let Some(cancel) = session.in_flight.lock().ok().and_then(|mut calls| calls.get_mut(&id).map(|slot| std::mem::replace(slot, oneshot::channel().0)))
+                {
+                    // The request may have just ended; then there is nothing to take back.
+                    let _ = cancel.send(());
+                }
+                Ok(Answer::Accepted)
+            }
+            Control::Notification => Ok(Answer::Accepted),
+            Control::Answer(response) => {
+                let waiting = session.zip(response.id).and_then(|(session, id)| session.owed.lock().ok()?.remove(&id));
+                let waiting = waiting.ok_or_else(|| Failure::rejected(Reject::InvalidRequest, "Invalid request: a response to a request that this session was not asked"))?;
+                let _ = waiting.send(response.outcome.map_err(|error| rpc_error(&error)));
+                Ok(Answer::Accepted)
+            }
+            Control::Watch { uri, on } => {
+                let session = session.ok_or_else(|| Failure::InvalidParams("subscriptions need a session: send initialize first".into()))?;
+                self.runtime.watch(&context.generation, Watcher::Session(session.key), &uri, on)?;
+                Ok(Answer::Result(Bytes::from_static(b"{}")))
+            }
+            Control::Listen(wants) => {
+                if era == Era::Legacy && session.is_none() {
+                    return Err(Failure::rejected(Reject::MethodNotAllowed, "GET needs a session: send initialize first"));
+                }
+                let uris = wants.uris.clone();
+                let subscription = wants.subscription.clone();
+                let first = subscription.as_ref().map(|id| acknowledgement(id, &wants));
+                let last = subscription.as_ref().map(|id| {
+                    let result = format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{}\":{}}}}}", meta::SUBSCRIPTION_ID, String::from_utf8_lossy(id.raw()));
+                    write::result(id.raw(), result.as_bytes())
+                });
+                let stream = self.runtime.hub.open(wants, session.map(|session| session.key), context.scope.clone());
+                let stream = stream.ok_or_else(|| Failure::rejected(Reject::StreamCap, "Too many streams; try again later"))?;
+                let watcher = stream.watcher();
+                let listening = Listening { stream, first, last, runtime: self.runtime.clone() };
+                for uri in uris {
+                    // A resource nobody offers is not an error of the subscription; it just never changes.
+                    let _ = self.runtime.watch(&context.generation, watcher, &uri, true);
+                }
+                Ok(Answer::Stream(listening))
+            }
+            Control::End => {
+                let (Some(session), Some(token)) = (session, &context.session_id) else {
+                    return Err(Failure::rejected(Reject::MethodNotAllowed, "DELETE needs a session"));
+                };
+                self.runtime.sessions.end(token, &session);
+                self.runtime.session_ended(session.key);
+                Ok(Answer::Accepted)
+            }
+        }
+    }
+}
+
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+fn rpc_error(raw: &Bytes) -> RpcError {
+    let json = std::str::from_utf8(raw).map_or(Json::trusted("{}"), Json::trusted);
+    let code = json.get("code").and_then(|code| code.raw().parse().ok()).unwrap_or(transom_protocol::error::INTERNAL);
+    let message = json.get("message").and_then(Json::string).unwrap_or_default().into_owned();
+    RpcError { code, message, data: json.get("data").map(|data| Bytes::copy_from_slice(data.raw().as_bytes())) }
+}
+
+fn acknowledgement(id: &Id, wants: &crate::hub::Wants) -> Bytes {
+    let mut honoured = Vec::new();
+    for (wanted, name) in [(wants.tools, "toolsListChanged"), (wants.prompts, "promptsListChanged"), (wants.resources, "resourcesListChanged")] {
+        if wanted {
+            honoured.push(format!("\"{name}\":true"));
+        }
+    }
+    if !wants.uris.is_empty() {
+        let uris: Vec<String> = wants.uris.iter().map(|uri| write::quoted(uri)).collect();
+        honoured.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
+    }
+    let params = format!("{{\"notifications\":{{{}}}}}", honoured.join(","));
+    crate::hub::notification("notifications/subscriptions/acknowledged", Some(id), Json::trusted(&params))
+}
+
+/// Who we are, on both eras' handshakes.
+pub const SERVER_INFO: &str = concat!(r#"{"name":"transom","title":"Transom MCP gateway","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+
+fn capabilities(generation: &Generation) -> String {
+    let can = generation.capabilities;
+    let mut members = vec![r#""tools":{"listChanged":true}"#];
+    if can.prompts {
+        members.push(r#""prompts":{"listChanged":true}"#);
+    }
+    if can.resources {
+        members.push(if can.subscribe { r#""resources":{"subscribe":true,"listChanged":true}"# } else { r#""resources":{"listChanged":true}"# });
+    }
+    if can.completions {
+        members.push(r#""completions":{}"#);
+    }
+    if can.logging {
+        members.push(r#""logging":{}"#);
+    }
+    format!("{{{}}}", members.join(","))
+}
+
+/// What the targets have to say about themselves, each under its name where there are several.
+fn instructions(generation: &Generation) -> Option<String> {
+    const LONGEST: usize = 8 * 1024;
+    let said: Vec<(&str, &str)> = generation
+        .views()
+        .iter()
+        .filter(|view| view.available())
+        .filter_map(|view| Some((&*view.slot.name, view.offer.as_ref()?.offer.instructions.as_deref()?)))
+        .collect();
+    let text = match said.as_slice() {
+        [] => return None,
+        [(_, only)] => (*only).to_owned(),
+        several => several.iter().map(|(name, text)| format!("{name}: {text}")).collect::<Vec<_>>().join("\n\n"),
+    };
+    Some(transom_protocol::error::shorten(&text, LONGEST).to_owned())
+}
+
+fn initialize_result(generation: &Generation, revision: Revision) -> Bytes {
+    let instructions = instructions(generation).map_or(String::new(), |text| format!(",\"instructions\":{}", write::quoted(&text)));
+    format!(r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{SERVER_INFO}{instructions}}}"#, revision.text(), capabilities(generation)).into()
+}
+
+fn discover_result(generation: &Generation) -> Bytes {
+    let versions: Vec<String> = Revision::ALL.iter().map(|revision| format!("\"{}\"", revision.text())).collect();
+    let instructions = instructions(generation).map_or(String::new(), |text| format!(",\"instructions\":{}", write::quoted(&text)));
+    format!(
+        r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}{instructions},"ttlMs":0,"cacheScope":"public","_meta":{{"{}":{SERVER_INFO}}}}}"#,
+        versions.join(","),
+        capabilities(generation),
+        meta::SERVER_INFO
+    )
+    .into()
+}

@@ -1,0 +1,43 @@
+//! What happens to a client message, first to last. Each line is a stage, each stage a file of that name.
+
+use crate::authenticate::Authenticate;
+use crate::authorize::Authorize;
+use crate::dispatch::Dispatch;
+use crate::message::{Call, Control, Incoming, List};
+use crate::names::Names;
+use crate::observe::Observe;
+use crate::reply::Failure;
+use crate::runtime::Runtime;
+use crate::session::{Answer, SessionStage};
+use crate::stage::{Path, stage};
+use crate::virtualize::{Listed, Virtualize};
+use bytes::Bytes;
+use std::sync::Arc;
+use tower::ServiceBuilder;
+use tower::util::BoxCloneSyncService;
+
+/// The request path, one door per kind of message.
+#[derive(Clone)]
+pub struct Mcp {
+    /// A request addressed by name to one target.
+    pub call: BoxCloneSyncService<Incoming<Call>, Bytes, Failure>,
+    /// A request for a list.
+    pub list: BoxCloneSyncService<Incoming<List>, Listed, Failure>,
+    /// A message that ends at the gateway itself.
+    pub control: BoxCloneSyncService<Incoming<Control>, Answer, Failure>,
+}
+
+/// Puts the path together.
+pub fn stack(runtime: &Arc<Runtime>) -> Mcp {
+    let metrics = || runtime.metrics.clone();
+    let path = ServiceBuilder::new()
+        .layer(stage(Observe::new(metrics()))) //             one timer, one log line
+        .layer(stage(Authenticate)) //                        Incoming   -> Identified
+        .layer(stage(SessionStage::new(runtime.clone()))) //  Identified -> InSession
+        .layer(stage(Names)) //                               InSession  -> Named: exposed name <-> tool, prefixes
+        .layer(stage(Authorize::new(metrics()))) //           Named      -> Permitted
+        .layer(stage(Virtualize)) //                          Permitted  -> SourceCall
+        .service(Dispatch::new(metrics())); //                SourceCall -> its target
+    let path = Path(Arc::new(path));
+    Mcp { call: BoxCloneSyncService::new(path.clone()), list: BoxCloneSyncService::new(path.clone()), control: BoxCloneSyncService::new(path) }
+}

@@ -1,0 +1,37 @@
+//! Names and what they may look like.
+
+/// A target's name made an identifier, as it stands in front of a tool's name: `github-api` becomes `github_api`,
+/// `123server` becomes `_123server`.
+pub fn identifier(name: &str) -> String {
+    let mut text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+    if text.starts_with(|c: char| c.is_ascii_digit()) || text.is_empty() {
+        text.insert(0, '_');
+    }
+    text
+}
+
+/// Whether every LLM provider takes this name for a tool: at most 64 of `[A-Za-z0-9_-]`.
+pub fn is_portable(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 64 && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // R-001-7
+    #[test]
+    fn target_names_become_identifiers() {
+        for (name, expected) in [("github-api", "github_api"), ("123server", "_123server"), ("plain", "plain"), ("a.b c", "a_b_c"), ("日本", "__"), ("", "_")] {
+            assert_eq!(identifier(name), expected);
+        }
+    }
+
+    #[test]
+    fn providers_take_short_plain_names() {
+        assert!(is_portable("get_weather-2"));
+        for name in ["", "a.b", "a b", "é", &"x".repeat(65)] {
+            assert!(!is_portable(name), "{name}");
+        }
+    }
+}

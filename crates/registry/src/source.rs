@@ -1,0 +1,221 @@
+//! A source tool: what a target offers, checked before anybody sees it.
+
+use serde_json::Value;
+
+/// A tool of a target whose definition is sound.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceTool {
+    /// Arguments that travel as headers too.
+    pub headers: Vec<ParamHeader>,
+    /// The definition as JSON, with the members that every listing must carry.
+    pub json: String,
+}
+
+/// An argument marked `x-mcp-header`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamHeader {
+    /// The header is `Mcp-Param-` and this.
+    pub name: String,
+    /// Where the argument is, from the top of `arguments`.
+    pub path: Vec<String>,
+    /// Whether it is an integer, whose spellings compare as numbers.
+    pub integer: bool,
+}
+
+const SUBSCHEMAS: usize = 10_000;
+const DEPTH: usize = 64;
+
+impl SourceTool {
+    /// Checks a definition. What is wrong with it is said for the person who runs the target.
+    pub fn read(json: &str) -> Result<SourceTool, String> {
+        let tool: Value = serde_json::from_str(json).map_err(|error| format!("not a JSON object: {error}"))?;
+        let Some(members) = tool.as_object() else { return Err("not a JSON object".into()) };
+        let mut added = String::new();
+        match members.get("description") {
+            None | Some(Value::Null) => {
+                let title = members.get("title").and_then(Value::as_str).unwrap_or("");
+                added.push_str(&format!(",\"description\":{}", Value::from(title)));
+            }
+            Some(Value::String(_)) => {}
+            Some(_) => return Err("`description` is not a string".into()),
+        }
+        let mut headers = Vec::new();
+        match members.get("inputSchema") {
+            None => added.push_str(",\"inputSchema\":{\"type\":\"object\"}"),
+            Some(schema) => {
+                check_schema("inputSchema", schema)?;
+                if schema.get("type").and_then(Value::as_str) != Some("object") {
+                    return Err("`inputSchema.type` is not \"object\"".into());
+                }
+                param_headers(schema, &mut headers)?;
+            }
+        }
+        if let Some(schema) = members.get("outputSchema") {
+            check_schema("outputSchema", schema)?;
+        }
+        let json = match members.get("description") {
+            // A null description would stand twice: that definition is written anew.
+            Some(Value::Null) => {
+                let mut tool = members.clone();
+                tool.shift_remove("description");
+                let text = Value::Object(tool).to_string();
+                splice(&text, &added)
+            }
+            _ => splice(json, &added),
+        };
+        Ok(SourceTool { headers, json })
+    }
+}
+
+/// Checks arguments against the input schema of a definition: every violation, with its place.
+pub fn validate(tool: &str, arguments: &str) -> Result<(), Vec<String>> {
+    let parse = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| vec![error.to_string()]);
+    let (tool, arguments) = (parse(tool)?, parse(arguments)?);
+    let Some(schema) = tool.get("inputSchema") else { return Ok(()) };
+    // A schema that cannot be compiled (a reference to elsewhere) is the target's to enforce.
+    let Ok(validator) = jsonschema::validator_for(schema) else { return Ok(()) };
+    let violations: Vec<String> = validator
+        .iter_errors(&arguments)
+        .map(|error| {
+            let place = error.instance_path().to_string();
+            if place.is_empty() { error.to_string() } else { format!("{place}: {error}") }
+        })
+        .take(100)
+        .collect();
+    if violations.is_empty() { Ok(()) } else { Err(violations) }
+}
+
+/// An object's text with more members at its end.
+fn splice(object: &str, added: &str) -> String {
+    match object.trim_end().strip_suffix('}') {
+        Some(head) if head.trim_end().ends_with('{') => format!("{head}{}}}", added.trim_start_matches(',')),
+        Some(head) => format!("{head}{added}}}"),
+        None => object.to_owned(),
+    }
+}
+
+fn check_schema(what: &str, schema: &Value) -> Result<(), String> {
+    if !schema.is_object() {
+        return Err(format!("`{what}` is not an object"));
+    }
+    let mut budget = SUBSCHEMAS;
+    bounded(schema, DEPTH, &mut budget).map_err(|why| format!("`{what}` {why}"))?;
+    match schema.get("$schema").and_then(Value::as_str) {
+        // A dialect we do not know cannot be judged; the target answers for it.
+        Some(dialect) if !dialect.contains("json-schema.org") => Ok(()),
+        _ => jsonschema::meta::validate(schema).map_err(|error| format!("`{what}` is not a valid JSON Schema: {error} at `{}`", error.instance_path())),
+    }
+}
+
+fn bounded(value: &Value, depth: usize, budget: &mut usize) -> Result<(), String> {
+    let Some(depth) = depth.checked_sub(1) else { return Err(format!("is nested more than {DEPTH} deep")) };
+    *budget = budget.checked_sub(1).ok_or_else(|| format!("has more than {SUBSCHEMAS} parts"))?;
+    match value {
+        Value::Object(members) => members.values().try_for_each(|value| bounded(value, depth, budget)),
+        Value::Array(elements) => elements.iter().try_for_each(|value| bounded(value, depth, budget)),
+        _ => Ok(()),
+    }
+}
+
+/// Collects the arguments marked `x-mcp-header`; a mark where the protocol does not allow one spoils the tool.
+fn param_headers(schema: &Value, found: &mut Vec<ParamHeader>) -> Result<(), String> {
+    let marks = count_marks(schema);
+    collect(schema, &mut Vec::new(), found)?;
+    if found.len() != marks {
+        return Err("`x-mcp-header` stands where no argument is".into());
+    }
+    for (at, header) in found.iter().enumerate() {
+        if found.iter().take(at).any(|other| other.name.eq_ignore_ascii_case(&header.name)) {
+            return Err(format!("`x-mcp-header` \"{}\" stands twice", header.name));
+        }
+    }
+    Ok(())
+}
+
+fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>) -> Result<(), String> {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Ok(()) };
+    for (name, property) in properties {
+        path.push(name.clone());
+        if let Some(mark) = property.get("x-mcp-header") {
+            let header = mark.as_str().filter(|text| is_token(text)).ok_or_else(|| format!("`x-mcp-header` of `{name}` is not a header name"))?;
+            let integer = match property.get("type").and_then(Value::as_str) {
+                Some("integer") => true,
+                Some("string" | "boolean") => false,
+                _ => return Err(format!("`x-mcp-header` of `{name}` needs the type string, integer or boolean")),
+            };
+            found.push(ParamHeader { name: header.to_owned(), path: path.clone(), integer });
+        }
+        collect(property, path, found)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+/// Every mark in a schema; keywords that hold data, not schemas, are passed over.
+fn count_marks(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => {
+            usize::from(members.get("x-mcp-header").is_some_and(|mark| !mark.is_object()))
+                + members.iter().filter(|(key, _)| !matches!(key.as_str(), "default" | "const" | "enum" | "examples")).map(|(_, value)| count_marks(value)).sum::<usize>()
+        }
+        Value::Array(elements) => elements.iter().map(count_marks).sum(),
+        _ => 0,
+    }
+}
+
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 64 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // R-004-4, R-004-14, R-004-16
+    #[test]
+    fn a_sound_tool_keeps_its_bytes_and_gains_only_what_a_listing_must_carry() {
+        for (json, listed) in [
+            (r#"{"name":"a","description":"d","inputSchema":{"type":"object"},"x":18446744073709551616}"#, r#"{"name":"a","description":"d","inputSchema":{"type":"object"},"x":18446744073709551616}"#),
+            (r#"{"name":"a","title":"T","inputSchema":{"type":"object"}}"#, r#"{"name":"a","title":"T","inputSchema":{"type":"object"},"description":"T"}"#),
+            (r#"{"name":"a"}"#, r#"{"name":"a","description":"","inputSchema":{"type":"object"}}"#),
+            (r#"{"description":null,"name":"a"}"#, r#"{"name":"a","description":"","inputSchema":{"type":"object"}}"#),
+        ] {
+            assert_eq!(SourceTool::read(json).unwrap().json, listed);
+        }
+    }
+
+    // R-004-15
+    #[test]
+    fn a_tool_with_a_broken_schema_is_refused_with_the_reason() {
+        let deep = format!("{}{}", r#"{"type":"object","properties":{"a":"#.repeat(40), "1".to_owned() + &"}}".repeat(40));
+        for (schema, reason) in [
+            ("7", "not an object"),
+            (r#"{"type":"string"}"#, "not \"object\""),
+            (r#"{"type":"object","properties":{"a":{"type":"strin"}}}"#, "not a valid JSON Schema"),
+            (r#"{"type":"object","properties":[]}"#, "not a valid JSON Schema"),
+            (deep.as_str(), "deep"),
+            (r#"{"type":"object","properties":{"a":{"type":"number","x-mcp-header":"A"}}}"#, "needs the type"),
+            (r#"{"type":"object","items":{"x-mcp-header":"A"}}"#, "no argument"),
+            (r#"{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A b"}}}"#, "not a header name"),
+            (r#"{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}"#, "twice"),
+        ] {
+            let error = SourceTool::read(&format!(r#"{{"name":"t","description":"","inputSchema":{schema}}}"#)).unwrap_err();
+            assert!(error.contains(reason), "{schema}: {error}");
+        }
+    }
+
+    #[test]
+    fn arguments_marked_as_headers_are_found_with_their_paths() {
+        let schema = r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"o":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}}"#;
+        let tool = SourceTool::read(&format!(r#"{{"name":"t","inputSchema":{schema}}}"#)).unwrap();
+        let found: Vec<_> = tool.headers.iter().map(|h| (h.name.as_str(), h.path.join("."), h.integer)).collect();
+        assert_eq!(found, [("Region", "region".to_owned(), false), ("N", "o.n".to_owned(), true)]);
+    }
+
+    // §0.6: a reference is never fetched
+    #[test]
+    fn a_schema_that_refers_to_a_url_is_not_fetched() {
+        let json = r#"{"name":"t","inputSchema":{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:9/latest/meta-data/"}}}}"#;
+        assert!(SourceTool::read(json).is_ok());
+    }
+}
