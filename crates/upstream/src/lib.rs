@@ -3,15 +3,50 @@
 //! A [`Target`] is a handle to a task that keeps one connection alive. Its [`TargetState`] is level-triggered: whoever
 //! is told that something changed reads it again. A [`Call`] goes out with identifiers of ours and comes back as the
 //! bytes of its result; dropping the future of a call cancels it at the target.
+//!
+//! In reading order: [`target`] (the handle and its supervisor) · `connect` (era probe and handshake) · `connection` (one
+//! connection in service) · `http_link` and `mux` (the two ways a request finds its answer) · `stdio` and `sse` (what a
+//! mux runs over) · `outgoing` and `road` (what goes to a target and what comes back during a call).
 
 pub mod call;
 pub mod outbox;
 pub mod spec;
 pub mod state;
 pub mod target;
+#[doc(hidden)]
+pub mod tuning;
+
+mod backoff;
+mod body;
+mod connect;
+mod connection;
+mod courier;
+mod deadline;
+mod down;
+mod ears;
+mod failure;
+mod gate;
+mod handshake;
+mod http_client;
+mod http_link;
+mod ident;
+mod lines;
+mod listing;
+mod mux;
+mod outgoing;
+mod road;
+mod sessions;
+mod spawner;
+mod sse;
+mod stdio;
+mod supervisor;
+#[allow(unsafe_code)]
+mod sys;
+mod text;
 
 pub use call::{Call, CallError, Caller, SessionKey};
 pub use outbox::{FromTarget, Outbox};
 pub use spec::{EraChoice, Secret, Sessions, TargetSpec, Transport};
 pub use state::{Capabilities, Item, Offer, Status, TargetState};
+pub use sys::harden_process;
 pub use target::{Host, Target};

@@ -1,0 +1,505 @@
+//! Streamable HTTP, both eras: every request is a POST whose response carries its answer.
+//!
+//! The path of a call is short on purpose: prepared headers, one POST, one body, no task and no channel of its own. A
+//! legacy session the target has forgotten is made anew once for all who wait for it.
+
+use crate::body::{self, Events};
+use crate::handshake;
+use crate::courier::Courier;
+use crate::deadline::Deadline;
+use crate::down::Down;
+use crate::ears::{Ears, fault};
+use crate::failure::{Answer, Failure};
+use crate::http_client::HttpClient;
+use crate::ident::Ident;
+use crate::mux::Strays;
+use crate::outgoing;
+use crate::road::{self, OPEN_QUESTIONS, Pledge, Road};
+use crate::sse::is_event_stream;
+use crate::tuning::Tuning;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::{Mutex, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use transom_protocol::{Era, Id, Limits, Message, Method, Response as Reply, Revision, RpcError, header, write};
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// An error body is read up to this size.
+const ERROR_BODY: usize = 256 << 10;
+/// A session id beyond this is no id.
+const LONGEST_SESSION_ID: usize = 4096;
+
+pub(crate) struct HttpLink {
+    client: HttpClient,
+    courier: Courier,
+    url: Uri,
+    /// Headers of every request, era and session aside.
+    base: HeaderMap,
+    session: ArcSwap<Session>,
+    renewing: Mutex<()>,
+    /// Counts sessions, so that whoever keeps something in one sees that it is gone.
+    renewals: watch::Sender<u64>,
+    questions: bool,
+    strays: Strays,
+    pub(crate) ears: Arc<Ears>,
+    pub(crate) down: Down,
+    tuning: Arc<Tuning>,
+    runtime: tokio::runtime::Handle,
+}
+
+/// What the target knows us by, and the headers that say so.
+struct Session {
+    era: Era,
+    id: Option<HeaderValue>,
+    headers: HeaderMap,
+}
+
+/// A request on its way: the method and, for modern targets, what their headers repeat of the body.
+pub(crate) struct Ask<'a> {
+    pub(crate) ident: Ident,
+    pub(crate) method: &'a [u8],
+    pub(crate) body: Bytes,
+    pub(crate) name: Option<&'a [u8]>,
+    pub(crate) params: &'a [(HeaderName, HeaderValue)],
+}
+
+impl<'a> Ask<'a> {
+    pub(crate) fn control(ident: Ident, method: &'a str, body: Bytes) -> Ask<'a> {
+        Ask { ident, method: method.as_bytes(), body, name: None, params: &[] }
+    }
+}
+
+impl HttpLink {
+    pub(crate) fn new(client: HttpClient, url: Uri, own: &HeaderMap, questions: bool, ears: Arc<Ears>, tuning: Arc<Tuning>) -> HttpLink {
+        let runtime = tokio::runtime::Handle::current();
+        let mut base = own.clone();
+        base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        if let (HttpClient::Plain(_), Some(host)) = (&client, host_header(&url)) {
+            base.entry(HOST).or_insert(host);
+        }
+        HttpLink {
+            courier: Courier::new(client.clone(), runtime.clone()),
+            client,
+            url,
+            session: ArcSwap::from_pointee(Session { era: Era::Legacy, id: None, headers: base.clone() }),
+            base,
+            renewing: Mutex::new(()),
+            renewals: watch::Sender::new(0),
+            questions,
+            strays: Strays::default(),
+            ears,
+            down: Down::new(),
+            tuning,
+            runtime,
+        }
+    }
+
+    /// From now on every request is a modern one.
+    pub(crate) fn speak_modern(&self) {
+        let mut headers = self.base.clone();
+        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(Revision::V2026_07_28.text()));
+        self.session.store(Arc::new(Session { era: Era::Modern, id: None, headers }));
+    }
+
+    /// From now on every request says nothing about versions or sessions, as before a handshake.
+    pub(crate) fn speak_nothing(&self) {
+        self.session.store(Arc::new(Session { era: Era::Legacy, id: None, headers: self.base.clone() }));
+    }
+
+    /// From now on every request belongs to this legacy session.
+    fn speak_legacy(&self, revision: Revision, id: Option<HeaderValue>) {
+        let mut headers = self.base.clone();
+        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.text()));
+        if let Some(id) = &id {
+            headers.insert(SESSION_ID, id.clone());
+        }
+        self.session.store(Arc::new(Session { era: Era::Legacy, id, headers }));
+    }
+
+    pub(crate) fn renewals(&self) -> watch::Receiver<u64> {
+        self.renewals.subscribe()
+    }
+
+    /// Sends a request and waits for its answer. If the target forgot the session, there is one new handshake for all
+    /// who wait, and the request, which was refused and never ran, is sent once more.
+    pub(crate) async fn ask(&self, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, cancels: bool) -> Result<Answer, Failure> {
+        let session = self.session.load_full();
+        match self.exchange(&session, ask, road, deadline, cancels).await {
+            Err(Failure::Status { status: StatusCode::NOT_FOUND, .. }) if session.id.is_some() => {}
+            done => return done,
+        }
+        let renewed = timeout_at(deadline.at(), self.renew(&session)).await.map_err(|_| Failure::TimedOut)??;
+        match self.exchange(&renewed, ask, road, deadline, cancels).await {
+            Err(Failure::Status { status: StatusCode::NOT_FOUND, .. }) => Err(Failure::NotSent("it forgets every session at once".into())),
+            done => done,
+        }
+    }
+
+    /// The session after this one: made now, or by someone who came first.
+    async fn renew(&self, old: &Arc<Session>) -> Result<Arc<Session>, Failure> {
+        let _one_at_a_time = self.renewing.lock().await;
+        let current = self.session.load_full();
+        if !Arc::ptr_eq(&current, old) {
+            return Ok(current);
+        }
+        tracing::info!(target = %self.ears.target, "the target forgot its session; a new one is made");
+        let before = Session { era: Era::Legacy, id: None, headers: self.base.clone() };
+        let mut deadline = Deadline::after(self.tuning.handshake);
+        let renewed = self.initialize_from(&before, &mut deadline).await;
+        if let Err(failure) = renewed {
+            self.ears.suspect.notify_one();
+            return Err(Failure::NotSent(format!("no new session: {failure}")));
+        }
+        self.renewals.send_modify(|count| *count += 1);
+        self.ears.stale.notify_one();
+        Ok(self.session.load_full())
+    }
+
+    /// The legacy handshake; the session it opens is used from now on.
+    pub(crate) async fn initialize(&self, deadline: &mut Deadline) -> Result<handshake::Initialized, Failure> {
+        self.speak_nothing();
+        let before = self.session.load_full();
+        self.initialize_from(&before, deadline).await
+    }
+
+    async fn initialize_from(&self, before: &Session, deadline: &mut Deadline) -> Result<handshake::Initialized, Failure> {
+        let ident = Ident::fresh();
+        let body = handshake::initialize(ident, self.questions);
+        let ask = Ask::control(ident, "initialize", body);
+        let response = timeout_at(deadline.at(), self.client.send(self.post(&before.headers, Era::Legacy, &ask))).await.map_err(|_| Failure::TimedOut)??;
+        let id = response.headers().get(SESSION_ID).filter(|id| is_session_id(id)).cloned();
+        let answer = self.answer(response, &ask, &mut Road::nowhere(ident), deadline, Era::Legacy).await?;
+        let initialized = handshake::read_initialized(answer).map_err(Failure::Invalid)?;
+        self.speak_legacy(initialized.revision, id);
+        let session = self.session.load_full();
+        let receipt = timeout_at(deadline.at(), self.client.send(self.message(&session, handshake::initialized()))).await.map_err(|_| Failure::TimedOut)??;
+        if !receipt.status().is_success() {
+            return Err(Failure::Status { status: receipt.status(), error: None, retry_after: None });
+        }
+        let _receipt = timeout_at(deadline.at(), body::whole(receipt.into_body(), ERROR_BODY)).await;
+        Ok(initialized)
+    }
+
+    async fn exchange(&self, session: &Session, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, cancels: bool) -> Result<Answer, Failure> {
+        let request = self.post(&session.headers, session.era, ask);
+        // A modern target sees the closed connection; a legacy one must be told.
+        let mut given_up = GiveUp { link: self, ident: ask.ident, armed: cancels && session.era == Era::Legacy, reason: "the caller went away" };
+        let at = deadline.at();
+        let outcome = async {
+            let response = timeout_at(at, self.client.send(request)).await.map_err(|_| Failure::TimedOut)??;
+            self.answer(response, ask, road, deadline, session.era).await
+        }
+        .await;
+        match &outcome {
+            Err(Failure::TimedOut) => given_up.reason = "no answer in time",
+            _ => given_up.armed = false,
+        }
+        outcome
+    }
+
+    async fn answer(&self, response: Response<Incoming>, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, era: Era) -> Result<Answer, Failure> {
+        let status = response.status();
+        if !status.is_success() {
+            let retry_after = retry_after(response.headers());
+            let body = timeout_at(deadline.at(), body::whole(response.into_body(), ERROR_BODY)).await;
+            let error = body.ok().and_then(Result::ok).and_then(|body| error_object(&body));
+            return Err(Failure::Status { status, error, retry_after });
+        }
+        if is_event_stream(response.headers()) {
+            return self.stream(response.into_body(), ask, road, deadline, era).await;
+        }
+        if !is_json(response.headers()) {
+            return Err(Failure::Invalid(format!("HTTP {status} with neither JSON nor an event stream")));
+        }
+        let body = timeout_at(deadline.at(), body::whole(response.into_body(), self.tuning.message)).await.map_err(|_| Failure::TimedOut)??;
+        match Message::read(&body, &Limits::REPLY) {
+            Ok(Message::Response(reply)) => self.own(reply, ask.ident).ok_or_else(|| Failure::Invalid("an answer with an id that is not ours".into())),
+            Ok(_) => Err(Failure::Invalid("a reply that is no answer".into())),
+            Err(malformed) => {
+                self.ears.fault(fault::INVALID_REPLY);
+                Err(Failure::Invalid(format!("a reply that cannot be read: {}", malformed.error().message)))
+            }
+        }
+    }
+
+    /// The answer, if it is the one to this request. HTTP already says whose it is, so an error without id will do.
+    fn own(&self, reply: Reply, ident: Ident) -> Option<Answer> {
+        match reply.id.as_deref() {
+            Some(id) if id == ident.json() => return Some(reply.outcome),
+            None if reply.outcome.is_err() => return Some(reply.outcome),
+            _ => {}
+        }
+        self.ears.fault(fault::UNKNOWN_ID);
+        if self.strays.count() >= self.tuning.strays {
+            self.down.fail("too many answers to questions nobody asked");
+        }
+        None
+    }
+
+    /// A response that is a stream: what concerns the client on the way, then the answer.
+    async fn stream(&self, body: Incoming, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, era: Era) -> Result<Answer, Failure> {
+        let mut events = Events::new(body, self.tuning.message);
+        let mut questions: FuturesUnordered<Question> = FuturesUnordered::new();
+        loop {
+            // While a person is asked only the end of all waiting counts.
+            let until = if questions.is_empty() { deadline.at() } else { deadline.end() };
+            let event = tokio::select! {
+                event = timeout_at(until, events.next()) => event.map_err(|_| Failure::TimedOut)??,
+                Some((id, answered)) = questions.next(), if !questions.is_empty() => {
+                    deadline.renew_from(Instant::now());
+                    self.reply(&id, answered);
+                    continue;
+                }
+            };
+            let Some(event) = event else { return Err(Failure::Lost("the response stream ended without an answer".into())) };
+            if event.data.is_empty() || !(event.name.is_empty() || event.name == "message") {
+                continue;
+            }
+            match Message::read(&event.data, &Limits::REPLY) {
+                Ok(Message::Response(reply)) => {
+                    if let Some(answer) = self.own(reply, ask.ident) {
+                        events.finish(&self.runtime);
+                        return Ok(answer);
+                    }
+                }
+                Ok(Message::Notification(note)) if note.method == Method::Progress => {
+                    if road.progress(&note.params, &self.ears) {
+                        deadline.renew_from(Instant::now());
+                    } else {
+                        self.ears.fault(fault::UNKNOWN_TOKEN);
+                    }
+                }
+                Ok(Message::Notification(note)) => {
+                    if !self.ears.hear(&note) {
+                        road.pass(event.data, &self.ears);
+                    }
+                }
+                Ok(Message::Request(_)) if era == Era::Modern => {
+                    self.ears.fault(fault::UNEXPECTED_REQUEST);
+                    return Err(Failure::Invalid("a request inside a response, which this revision does not have".into()));
+                }
+                Ok(Message::Request(request)) if request.method == Method::Ping => self.reply(&request.id, Ok(Bytes::from_static(b"{}"))),
+                Ok(Message::Request(request)) => {
+                    let allowed = self.questions && road::is_for_clients(request.method) && questions.len() < OPEN_QUESTIONS;
+                    let asked = if allowed { road.question(request.method_name(), &request.params) } else { Err(road::not_allowed(request.method_name())) };
+                    match asked {
+                        Ok(pledge) => questions.push(Question { id: request.id, pledge }),
+                        Err(refusal) => {
+                            self.ears.fault(fault::UNEXPECTED_REQUEST);
+                            self.reply(&request.id, Err(refusal));
+                        }
+                    }
+                }
+                Err(malformed) => {
+                    self.ears.garbage(&event.data);
+                    if names(&event.data, ask.ident) {
+                        return Err(Failure::Invalid(format!("a reply that cannot be read: {}", malformed.error().message)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers a request of the server.
+    fn reply(&self, id: &Id, answered: Result<Bytes, RpcError>) {
+        let body = match answered {
+            Ok(result) => write::result(id.raw(), &result),
+            Err(error) => write::error(Some(id.raw()), &error),
+        };
+        self.courier.dispatch(self.message(&self.session.load(), body));
+    }
+
+    /// The head of a POST for a request.
+    fn post(&self, headers: &HeaderMap, era: Era, ask: &Ask<'_>) -> Request<Full<Bytes>> {
+        let mut request = self.bare(headers, ask.body.clone());
+        if era == Era::Modern {
+            let headers = request.headers_mut();
+            if let Ok(method) = HeaderValue::from_bytes(ask.method) {
+                headers.insert(MCP_METHOD, method);
+            }
+            let name = ask.name.and_then(|name| std::str::from_utf8(name).ok());
+            if let Some(name) = name.and_then(|name| HeaderValue::from_str(&header::encode(name)).ok()) {
+                headers.insert(MCP_NAME, name);
+            }
+            for (name, value) in ask.params {
+                headers.insert(name.clone(), value.clone());
+            }
+        }
+        request
+    }
+
+    /// The head of a POST for a notification or a response.
+    fn message(&self, session: &Session, body: Bytes) -> Request<Full<Bytes>> {
+        self.bare(&session.headers, body)
+    }
+
+    fn bare(&self, headers: &HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Verb::POST;
+        *request.uri_mut() = self.url.clone();
+        *request.headers_mut() = headers.clone();
+        request
+    }
+
+    /// Opens the stream on which a legacy server speaks unasked. `None`: it has none.
+    pub(crate) async fn open_stream(&self) -> Result<Option<Events>, Failure> {
+        let session = self.session.load_full();
+        let mut request = self.bare(&session.headers, Bytes::new());
+        *request.method_mut() = Verb::GET;
+        request.headers_mut().remove(CONTENT_TYPE);
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let response = timeout(self.tuning.handshake, self.client.send(request)).await.map_err(|_| Failure::TimedOut)??;
+        match response.status() {
+            status if status.is_server_error() => Err(Failure::Status { status, error: None, retry_after: None }),
+            status if status.is_success() && is_event_stream(response.headers()) => Ok(Some(Events::new(response.into_body(), self.tuning.message))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Opens a modern subscription. `None`: the server has none to offer.
+    pub(crate) async fn open_subscription(&self, ident: Ident, body: Bytes) -> Result<Option<Events>, Failure> {
+        let ask = Ask::control(ident, "subscriptions/listen", body);
+        let request = self.post(&self.session.load().headers, Era::Modern, &ask);
+        let response = timeout(self.tuning.handshake, self.client.send(request)).await.map_err(|_| Failure::TimedOut)??;
+        match response.status() {
+            status if status.is_server_error() => Err(Failure::Status { status, error: None, retry_after: None }),
+            status if status.is_success() && is_event_stream(response.headers()) => Ok(Some(Events::new(response.into_body(), self.tuning.message))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads a stream that belongs to no call, to its end. `true`: the server ended it in good order.
+    pub(crate) async fn listen(&self, mut events: Events) -> bool {
+        while let Ok(Some(event)) = events.next().await {
+            if event.data.is_empty() || !(event.name.is_empty() || event.name == "message") {
+                continue;
+            }
+            match Message::read(&event.data, &Limits::REPLY) {
+                Ok(Message::Notification(note)) => {
+                    if !self.ears.hear(&note) {
+                        tracing::debug!(target = %self.ears.target, method = %self.ears.scrubber.clean(note.method_name().as_bytes(), 64), "notification that belongs to no call");
+                    }
+                }
+                Ok(Message::Request(request)) if request.method == Method::Ping => self.reply(&request.id, Ok(Bytes::from_static(b"{}"))),
+                // Nobody knows whose call it belongs to, so nobody may be asked.
+                Ok(Message::Request(request)) => {
+                    self.ears.fault(fault::UNEXPECTED_REQUEST);
+                    self.reply(&request.id, Err(road::not_allowed(request.method_name())));
+                }
+                Ok(Message::Response(_)) => return true,
+                Err(_) => self.ears.garbage(&event.data),
+            }
+            tokio::task::consume_budget().await;
+        }
+        false
+    }
+
+    /// Holds an idle connection to the host until the other side closes it: the quickest way to learn that a server
+    /// without streams is gone.
+    pub(crate) async fn watch(&self) {
+        let (Some(host), secure) = (self.url.host(), self.url.scheme_str() == Some("https")) else { return };
+        let port = self.url.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let Ok(Ok(stream)) = timeout(Duration::from_secs(5), TcpStream::connect((host, port))).await else { return };
+        let mut byte = [0];
+        let _closed = stream.peek(&mut byte).await;
+    }
+
+    /// Ends the legacy session, if there is one.
+    pub(crate) async fn close(&self) {
+        self.down.fail("closed");
+        let session = self.session.load_full();
+        if session.id.is_none() {
+            return;
+        }
+        let mut request = self.bare(&session.headers, Bytes::new());
+        *request.method_mut() = Verb::DELETE;
+        request.headers_mut().remove(CONTENT_TYPE);
+        let _answered = timeout(Duration::from_secs(2), self.client.send(request)).await;
+    }
+}
+
+/// A legacy request that ends without its answer is taken back.
+struct GiveUp<'l> {
+    link: &'l HttpLink,
+    ident: Ident,
+    armed: bool,
+    reason: &'static str,
+}
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            let body = outgoing::cancelled(self.ident, self.reason);
+            self.link.courier.dispatch(self.link.message(&self.link.session.load(), body));
+        }
+    }
+}
+
+/// A server's request that a client is being asked.
+struct Question {
+    id: Id,
+    pledge: Pledge,
+}
+
+impl Future for Question {
+    type Output = (Id, Result<Bytes, RpcError>);
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.pledge).poll(cx).map(|answered| {
+            let gone = || Err(RpcError::new(transom_protocol::error::INTERNAL, "the client went away"));
+            (self.id.clone(), answered.unwrap_or_else(|_| gone()))
+        })
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    kind.get(..16).is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/json"))
+}
+
+fn is_session_id(id: &HeaderValue) -> bool {
+    let id = id.as_bytes();
+    !id.is_empty() && id.len() <= LONGEST_SESSION_ID && id.iter().all(|byte| (0x21..=0x7e).contains(byte))
+}
+
+fn host_header(url: &Uri) -> Option<HeaderValue> {
+    let host = url.host()?;
+    match url.port_u16() {
+        None | Some(80) => HeaderValue::from_str(host).ok(),
+        Some(port) => HeaderValue::from_str(&format!("{host}:{port}")).ok(),
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds.min(3600)))
+}
+
+/// The JSON-RPC error of a body that came with an HTTP error. HTTP says which request it answers; servers that refuse a
+/// request before they read it invent an id or leave it out.
+fn error_object(body: &Bytes) -> Option<Bytes> {
+    match Message::read(body, &Limits::REPLY) {
+        Ok(Message::Response(Reply { outcome: Err(error), .. })) => Some(error),
+        _ => None,
+    }
+}
+
+/// Whether a broken message names this request.
+fn names(bytes: &[u8], ident: Ident) -> bool {
+    memchr::memmem::find(bytes, &ident.json()).is_some()
+}

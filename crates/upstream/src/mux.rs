@@ -1,0 +1,417 @@
+//! Many requests over one pair of streams: answers find their callers by our identifiers. Stdio children and legacy SSE
+//! servers are reached this way; what carries the bytes is a [`Pipe`].
+//!
+//! Whatever the other side sends, nothing here blocks the reader, and nothing grows without a bound: the pending map is
+//! as large as the calls under way, everything else is counted and dropped.
+
+use crate::deadline::Deadline;
+use crate::down::Down;
+use crate::ears::{Ears, fault};
+use crate::failure::{Answer, Failure};
+use crate::ident::Ident;
+use crate::outgoing;
+use crate::road::{self, OPEN_QUESTIONS, Pledge, Road};
+use crate::sse::SsePipe;
+use crate::tuning::Tuning;
+use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+use transom_protocol::{Limits, Message, Method, Notification, Request, Response, RpcError, write};
+
+/// Given-up requests whose late answers are no fault of the target.
+const REMEMBERED: usize = 1024;
+/// How much of a broken message is searched for the request it answers.
+const BLAME: usize = 4 << 10;
+
+/// What carries the bytes.
+pub(crate) enum Pipe {
+    /// Lines for a child's standard input.
+    Stdio(mpsc::Sender<Bytes>),
+    /// POSTs to the endpoint of a legacy SSE server.
+    Sse(SsePipe),
+}
+
+/// Who may hear what this connection says outside its answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Audience {
+    /// One client session has this connection for itself.
+    pub(crate) private: bool,
+    /// Requests of the server may reach clients.
+    pub(crate) questions: bool,
+}
+
+pub(crate) struct Mux {
+    pipe: Pipe,
+    audience: Audience,
+    pending: Mutex<Pending>,
+    strays: Strays,
+    questions: AtomicUsize,
+    garbage: AtomicU32,
+    pub(crate) ears: Arc<Ears>,
+    pub(crate) down: Down,
+    tuning: Arc<Tuning>,
+    runtime: tokio::runtime::Handle,
+}
+
+#[derive(Default)]
+struct Pending {
+    waiters: HashMap<Ident, Waiter>,
+    given_up: VecDeque<Ident>,
+    closed: Option<String>,
+}
+
+struct Waiter {
+    since: Instant,
+    /// When progress was last heard.
+    renewed: Option<Instant>,
+    /// Until then the wait is over only at its end: a person is being asked.
+    asking: bool,
+    road: Road,
+    answer: oneshot::Sender<Result<Answer, Failure>>,
+}
+
+impl Mux {
+    pub(crate) fn new(pipe: Pipe, audience: Audience, ears: Arc<Ears>, down: Down, tuning: Arc<Tuning>) -> Arc<Mux> {
+        Arc::new(Mux {
+            pipe,
+            audience,
+            pending: Mutex::default(),
+            strays: Strays::default(),
+            questions: AtomicUsize::new(0),
+            garbage: AtomicU32::new(0),
+            ears,
+            down,
+            tuning,
+            runtime: tokio::runtime::Handle::current(),
+        })
+    }
+
+    /// Sends a request and waits for its answer. Giving up, by time or by dropping the future, tells the target so if
+    /// `cancels`.
+    pub(crate) async fn ask(self: &Arc<Self>, ident: Ident, body: Bytes, road: Road, mut deadline: Deadline, cancels: bool) -> Result<Answer, Failure> {
+        let (sender, mut receiver) = oneshot::channel();
+        {
+            let mut pending = self.pending();
+            if let Some(reason) = &pending.closed {
+                return Err(Failure::NotSent(reason.clone()));
+            }
+            let waiter = Waiter { since: Instant::now(), renewed: None, asking: false, road, answer: sender };
+            pending.waiters.insert(ident, waiter);
+        }
+        let mut given_up = GiveUp { mux: self, ident, cancels, armed: true, reason: "the caller went away" };
+        match timeout_at(deadline.at(), self.send(body, &mut receiver)).await {
+            Ok(Sent::Yes) => {}
+            Ok(Sent::Answered(outcome)) => {
+                given_up.armed = false;
+                return outcome;
+            }
+            Ok(Sent::No(failure)) => {
+                given_up.cancels = false;
+                return Err(failure);
+            }
+            Err(_) => return Err(Failure::TimedOut),
+        }
+        loop {
+            match timeout_at(deadline.at(), &mut receiver).await {
+                Ok(Ok(outcome)) => {
+                    given_up.armed = false;
+                    return outcome;
+                }
+                Ok(Err(_)) => return Err(Failure::Lost("the connection was closed".into())),
+                Err(_) => {
+                    let before = deadline.at();
+                    if let Some(waiter) = self.pending().waiters.get(&ident) {
+                        if waiter.asking {
+                            deadline.renew_from(deadline.end());
+                        } else if let Some(renewed) = waiter.renewed {
+                            deadline.renew_from(renewed);
+                        }
+                    }
+                    if deadline.at() <= before || deadline.at() <= Instant::now() {
+                        given_up.reason = "no answer in time";
+                        return Err(Failure::TimedOut);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hands a request to the pipe; an answer may come before the pipe has said that it took it.
+    async fn send(&self, body: Bytes, receiver: &mut oneshot::Receiver<Result<Answer, Failure>>) -> Sent {
+        match &self.pipe {
+            Pipe::Stdio(lines) => match lines.send(body).await {
+                Ok(()) => Sent::Yes,
+                Err(_) => Sent::No(Failure::NotSent("the connection is closed".into())),
+            },
+            Pipe::Sse(pipe) => tokio::select! {
+                sent = pipe.post(body) => match sent {
+                    Ok(()) => Sent::Yes,
+                    Err(failure) => Sent::No(failure),
+                },
+                answer = receiver => Sent::Answered(answer.unwrap_or_else(|_| Err(Failure::Lost("the connection was closed".into())))),
+            },
+        }
+    }
+
+    /// Sends a message nobody waits for; dropped if the pipe is full.
+    pub(crate) fn tell(&self, body: Bytes) {
+        match &self.pipe {
+            Pipe::Stdio(lines) => {
+                let _full = lines.try_send(body);
+            }
+            Pipe::Sse(pipe) => pipe.dispatch(body),
+        }
+    }
+
+    /// Sends a notification that must arrive, such as the one that ends the handshake.
+    pub(crate) async fn notify(&self, body: Bytes) -> Result<(), Failure> {
+        match &self.pipe {
+            Pipe::Stdio(lines) => lines.send(body).await.map_err(|_| Failure::NotSent("the connection is closed".into())),
+            Pipe::Sse(pipe) => pipe.post(body).await,
+        }
+    }
+
+    /// One message of the other side. `false` if the connection is not worth keeping.
+    pub(crate) fn incoming(self: &Arc<Self>, bytes: Bytes) {
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        match Message::read(&bytes, &Limits::REPLY) {
+            Ok(message) => {
+                self.garbage.store(0, Ordering::Relaxed);
+                match message {
+                    Message::Response(response) => self.response(response),
+                    Message::Notification(note) => self.notification(&note, &bytes),
+                    Message::Request(request) => self.request(&request),
+                }
+            }
+            Err(malformed) => {
+                self.ears.garbage(&bytes);
+                self.blame(&bytes, &malformed.error().message);
+                if self.garbage.fetch_add(1, Ordering::Relaxed) + 1 >= self.tuning.garbage {
+                    self.down.fail(&format!("{} lines in a row that are no MCP messages", self.tuning.garbage));
+                }
+            }
+        }
+    }
+
+    fn response(&self, response: Response) {
+        let ident = response.id.as_deref().and_then(Ident::read);
+        let waiter = ident.and_then(|ident| {
+            let mut pending = self.pending();
+            let waiter = pending.waiters.remove(&ident);
+            if waiter.is_none() && pending.given_up.contains(&ident) {
+                // Late, and no wonder.
+                pending.given_up.retain(|other| *other != ident);
+                return Some(None);
+            }
+            waiter.map(Some)
+        });
+        match waiter {
+            Some(Some(waiter)) => {
+                let _gone = waiter.answer.send(Ok(response.outcome));
+            }
+            Some(None) => {}
+            None => self.stray(),
+        }
+    }
+
+    fn stray(&self) {
+        self.ears.fault(fault::UNKNOWN_ID);
+        if self.strays.count() >= self.tuning.strays {
+            self.down.fail("too many answers to questions nobody asked");
+        }
+    }
+
+    fn notification(&self, note: &Notification, bytes: &Bytes) {
+        if self.ears.hear(note) {
+            return;
+        }
+        let mut pending = self.pending();
+        if note.method == Method::Progress {
+            let known = road::progress_ident(&note.params).and_then(|ident| pending.waiters.get_mut(&ident));
+            match known {
+                Some(waiter) => {
+                    waiter.renewed = Some(Instant::now());
+                    waiter.road.progress(&note.params, &self.ears);
+                }
+                None => self.ears.fault(fault::UNKNOWN_TOKEN),
+            }
+        } else if self.audience.private {
+            for waiter in pending.waiters.values_mut() {
+                waiter.road.pass(bytes.clone(), &self.ears);
+            }
+        } else {
+            tracing::debug!(target = %self.ears.target, method = %self.ears.scrubber.clean(note.method_name().as_bytes(), 64), "notification that belongs to no call");
+        }
+    }
+
+    fn request(self: &Arc<Self>, request: &Request) {
+        if request.method == Method::Ping {
+            return self.tell(write::result(request.id.raw(), b"{}"));
+        }
+        match self.question(request) {
+            Ok((ident, pledge)) => {
+                let (mux, id) = (self.clone(), request.id.clone());
+                self.runtime.spawn(async move {
+                    let answered = tokio::select! {
+                        answered = pledge => answered.ok(),
+                        _ = mux.down.gone() => None,
+                    };
+                    mux.questions.fetch_sub(1, Ordering::Relaxed);
+                    if let Some(waiter) = mux.pending().waiters.get_mut(&ident) {
+                        waiter.asking = false;
+                        waiter.renewed = Some(Instant::now());
+                    }
+                    mux.tell(match answered {
+                        Some(Ok(result)) => write::result(id.raw(), &result),
+                        Some(Err(error)) => write::error(Some(id.raw()), &error),
+                        None => write::error(Some(id.raw()), &RpcError::new(transom_protocol::error::INTERNAL, "the client went away")),
+                    });
+                });
+            }
+            Err(refusal) => {
+                self.ears.fault(fault::UNEXPECTED_REQUEST);
+                self.tell(write::error(Some(request.id.raw()), &refusal));
+            }
+        }
+    }
+
+    /// Passes a server's request to the client of a running call: only on a connection one client has for itself, only
+    /// while a call of that client is under way.
+    fn question(&self, request: &Request) -> Result<(Ident, Pledge), RpcError> {
+        let refusal = || road::not_allowed(request.method_name());
+        if !(self.audience.private && self.audience.questions && road::is_for_clients(request.method)) {
+            return Err(refusal());
+        }
+        let mut pending = self.pending();
+        let oldest = pending.waiters.iter_mut().filter(|(_, waiter)| waiter.road.has_client()).min_by_key(|(_, waiter)| waiter.since);
+        let Some((ident, waiter)) = oldest else { return Err(refusal()) };
+        if self.questions.fetch_add(1, Ordering::Relaxed) >= OPEN_QUESTIONS {
+            self.questions.fetch_sub(1, Ordering::Relaxed);
+            return Err(refusal());
+        }
+        let pledge = waiter.road.question(request.method_name(), &request.params).inspect_err(|_| {
+            self.questions.fetch_sub(1, Ordering::Relaxed);
+        })?;
+        waiter.asking = true;
+        Ok((*ident, pledge))
+    }
+
+    /// A line too long to read began at this time: whoever waited then may wait for it, and it will never come.
+    pub(crate) fn overlong(&self, began: Instant) {
+        self.ears.fault(fault::OVERLONG);
+        tracing::warn!(target = %self.ears.target, limit = self.tuning.message, "skipped a message beyond the size limit");
+        let reason = format!("a reply larger than {} bytes", self.tuning.message);
+        self.end_where(|_, waiter| waiter.since <= began, &Failure::Invalid(reason));
+    }
+
+    /// A message we cannot read still names the request it answers, most of the time.
+    fn blame(&self, bytes: &[u8], reason: &str) {
+        let head = bytes.get(..BLAME).unwrap_or(bytes);
+        let tail = bytes.get(bytes.len().saturating_sub(BLAME)..).unwrap_or_default();
+        let named = |ident: Ident| {
+            let json = ident.json();
+            memchr::memmem::find(head, &json).is_some() || memchr::memmem::find(tail, &json).is_some()
+        };
+        let failure = Failure::Invalid(format!("a reply that cannot be read: {reason}"));
+        if self.end_where(|ident, _| named(ident), &failure) {
+            self.ears.fault(fault::INVALID_REPLY);
+        }
+    }
+
+    fn end_where(&self, ends: impl Fn(Ident, &Waiter) -> bool, failure: &Failure) -> bool {
+        let mut pending = self.pending();
+        let ended: Vec<Ident> = pending.waiters.iter().filter(|(ident, waiter)| ends(**ident, waiter)).map(|(ident, _)| *ident).collect();
+        for ident in &ended {
+            if let Some(waiter) = pending.waiters.remove(ident) {
+                let _gone = waiter.answer.send(Err(failure.clone()));
+            }
+            pending.remember(*ident);
+        }
+        !ended.is_empty()
+    }
+
+    /// The connection is over: every waiting call learns it now, and no new one begins.
+    pub(crate) fn close(&self, reason: &str) {
+        self.down.fail(reason);
+        let reason = self.down.reason().map_or_else(|| reason.to_owned(), |reason| reason.to_string());
+        let waiters = {
+            let mut pending = self.pending();
+            pending.closed.get_or_insert_with(|| reason.clone());
+            std::mem::take(&mut pending.waiters)
+        };
+        for waiter in waiters.into_values() {
+            let _gone = waiter.answer.send(Err(Failure::Lost(reason.clone())));
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        // Nothing panics while it holds this lock; a poisoned one is as good as any.
+        self.pending.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    fn remember(&mut self, ident: Ident) {
+        if self.given_up.len() >= REMEMBERED {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back(ident);
+    }
+}
+
+enum Sent {
+    Yes,
+    Answered(Result<Answer, Failure>),
+    No(Failure),
+}
+
+/// A request that ends without its answer leaves the map, and the target hears that nobody waits.
+struct GiveUp<'m> {
+    mux: &'m Arc<Mux>,
+    ident: Ident,
+    cancels: bool,
+    armed: bool,
+    reason: &'static str,
+}
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        let was_waiting = {
+            let mut pending = self.mux.pending();
+            pending.remember(self.ident);
+            pending.waiters.remove(&self.ident).is_some()
+        };
+        if was_waiting && self.cancels {
+            self.mux.tell(outgoing::cancelled(self.ident, self.reason));
+        }
+    }
+}
+
+/// Answers nobody asked for within the last minute.
+#[derive(Default)]
+pub(crate) struct Strays(Mutex<VecDeque<std::time::Instant>>);
+
+impl Strays {
+    const WINDOW: Duration = Duration::from_secs(60);
+    const MOST: usize = 64;
+
+    /// One more; how many there were of late.
+    pub(crate) fn count(&self) -> u32 {
+        let mut times = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let now = std::time::Instant::now();
+        while times.len() >= Strays::MOST || times.front().is_some_and(|at| now.duration_since(*at) > Strays::WINDOW) {
+            times.pop_front();
+        }
+        times.push_back(now);
+        u32::try_from(times.len()).unwrap_or(u32::MAX)
+    }
+}
