@@ -2,3 +2,4 @@
 
 pub mod name;
 pub mod source;
+pub mod template;
