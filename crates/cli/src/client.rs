@@ -65,7 +65,7 @@ pub enum ClientError {
         why: String,
     },
     /// The answer did not come in time.
-    #[error("{url} did not answer within {} seconds", .after.as_secs())]
+    #[error("{url} did not answer within {} seconds", .after.as_secs_f64())]
     TimedOut {
         /// Where.
         url: Uri,
@@ -538,3 +538,6 @@ fn excerpt(body: &[u8]) -> String {
         part => format!("`{part}`"),
     }
 }
+
+#[cfg(test)]
+mod tests;
