@@ -14,7 +14,7 @@ mod verbs;
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
-use verbs::{call, completions, demo_target, list, run, schema, server_runtime, small_runtime};
+use verbs::{call, completions, demo_target, list, run, schema, serve_with, wait_for};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -51,7 +51,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     if std::env::args_os().len() <= 1 {
-        terminal::data(&Line::command().render_long_help().to_string());
+        terminal::data(&Line::command().render_help().to_string());
         return ExitCode::SUCCESS;
     }
     match act(Line::parse()) {
@@ -65,13 +65,13 @@ fn main() -> ExitCode {
 
 fn act(line: Line) -> Result<(), Failure> {
     match line.verb.unwrap_or(Verb::Run(line.run)) {
-        Verb::Run(args) => server_runtime()?.block_on(run::run(args)),
-        Verb::Demo(args) => server_runtime()?.block_on(verbs::demo::run(args)),
-        Verb::List(args) => small_runtime()?.block_on(list::run(args)),
-        Verb::Call(args) => small_runtime()?.block_on(call::run(args)),
+        Verb::Run(args) => serve_with(run::run(args)),
+        Verb::Demo(args) => serve_with(verbs::demo::run(args)),
+        Verb::List(args) => wait_for(list::run(args)),
+        Verb::Call(args) => wait_for(call::run(args)),
         Verb::Schema(args) => schema::run(args),
         Verb::Completions(args) => completions::run(args, Line::command()),
-        Verb::DemoTarget(args) => small_runtime()?.block_on(demo_target::run(args)),
+        Verb::DemoTarget(args) => wait_for(demo_target::run(args)),
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn help_names_the_verbs_that_exist_and_no_others() {
-        let help = Line::command().render_long_help().to_string();
+        let help = Line::command().render_help().to_string();
         for verb in ["run", "demo", "list", "call", "schema", "completions"] {
             assert!(help.contains(&format!("\n  {verb} ")), "{verb}\n{help}");
         }

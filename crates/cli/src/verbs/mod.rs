@@ -10,7 +10,9 @@ pub mod schema;
 
 use crate::client::{self, Endpoint};
 use crate::failure::{Exit, Failure};
+use std::future::Future;
 use std::time::Duration;
+use tokio::runtime::Builder;
 
 /// How a reader prints what it read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -31,8 +33,8 @@ pub struct Reach {
     /// A header to send along, `Name: value`; may repeat
     #[arg(long, value_name = "HEADER")]
     header: Vec<String>,
-    /// A bearer token to send along
-    #[arg(long, value_name = "TOKEN", env = "TRANSOM_BEARER", hide_env_values = true)]
+    /// A bearer token to send along [env: TRANSOM_BEARER]
+    #[arg(long, value_name = "TOKEN", env = "TRANSOM_BEARER", hide_env = true)]
     bearer: Option<String>,
     /// How many seconds an answer may take
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -54,14 +56,22 @@ impl Reach {
     }
 }
 
-/// A runtime for a verb that waits for one thing at a time.
-pub fn small_runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_runtime)
+/// Does work that waits for one thing at a time.
+pub fn wait_for(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    finish(Builder::new_current_thread(), work)
 }
 
-/// A runtime for the gateway.
-pub fn server_runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(no_runtime)
+/// Does the work of a gateway.
+pub fn serve_with(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    finish(Builder::new_multi_thread(), work)
+}
+
+fn finish(mut builder: Builder, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = builder.enable_all().build().map_err(no_runtime)?;
+    let outcome = runtime.block_on(work);
+    // A thread that still reads standard input must not hold up the exit.
+    runtime.shutdown_background();
+    outcome
 }
 
 fn no_runtime(error: std::io::Error) -> Failure {

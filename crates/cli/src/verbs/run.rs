@@ -18,11 +18,11 @@ pub struct Args {
     /// The address to listen on, such as 127.0.0.1:3000 [env: TRANSOM_LISTEN]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// Write the base URL here once the socket is bound; removed at exit
-    #[arg(long, value_name = "FILE", env = "TRANSOM_URL_FILE")]
+    /// Write the base URL here once the socket is bound; removed at exit [env: TRANSOM_URL_FILE]
+    #[arg(long, value_name = "FILE", env = "TRANSOM_URL_FILE", hide_env = true)]
     pub url_file: Option<PathBuf>,
-    /// Write the process id here once the socket is bound; removed at exit
-    #[arg(long, value_name = "FILE", env = "TRANSOM_PID_FILE")]
+    /// Write the process id here once the socket is bound; removed at exit [env: TRANSOM_PID_FILE]
+    #[arg(long, value_name = "FILE", env = "TRANSOM_PID_FILE", hide_env = true)]
     pub pid_file: Option<PathBuf>,
 }
 
