@@ -1,1 +1,76 @@
-//! stub
+//! `config.yaml` as written, turned into what the gateway means.
+//!
+//! A text goes through four rooms: [`tree`] knows syntax, [`read`] knows which keys there are ([`file`], [`mcp_servers`]),
+//! [`merge`] puts several files together, and [`meant`] decides what it all means. Each notes every [`problem`] it finds, and
+//! [`load`] reports them at once. After it nobody reads YAML or the environment again.
+
+mod duration;
+mod environment;
+mod file;
+mod mcp_servers;
+mod meant;
+mod merge;
+mod problem;
+mod read;
+mod tree;
+mod written;
+
+pub use environment::ProcessEnvironment;
+pub use problem::{Located, Report, Severity};
+pub use transom_registry::template::Environment;
+
+use problem::Problems;
+use std::cell::RefCell;
+use std::io;
+use std::path::{Path, PathBuf};
+use transom_gateway::Config;
+
+/// A config file, or whatever stands in for one.
+#[derive(Clone)]
+pub struct Source {
+    /// What messages call it.
+    pub name: String,
+    /// What it says.
+    pub text: String,
+    /// Where its relative paths start; absolute.
+    pub base_dir: PathBuf,
+}
+
+impl Source {
+    /// Reads a file.
+    pub fn read(path: &Path) -> io::Result<Source> {
+        let text = std::fs::read_to_string(path)?;
+        let base_dir = std::path::absolute(path)?.parent().map(Path::to_path_buf).unwrap_or_default();
+        Ok(Source { name: path.display().to_string(), text, base_dir })
+    }
+}
+
+/// A config that can be used.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What it means.
+    pub config: Config,
+    /// What its author should know all the same; often empty.
+    pub warnings: Report,
+}
+
+/// Turns sources into one config; without any, the defaults. Fails with every problem of every source.
+pub fn load(sources: &[Source], environment: &dyn Environment) -> Result<Loaded, Report> {
+    let problems = RefCell::default();
+    let files = sources.iter().enumerate().filter_map(|(index, source)| read_source(source, index, &problems));
+    let merged = merge::merge(files.collect::<Vec<_>>());
+    let config = meant::config(&merged, sources, environment, &problems);
+    let report = problems.into_inner().into_report(sources);
+    if report.has_errors() { Err(report) } else { Ok(Loaded { config, warnings: report }) }
+}
+
+fn read_source(source: &Source, index: usize, problems: &RefCell<Problems>) -> Option<file::File> {
+    let tree = tree::parse(&source.text, index, &mut problems.borrow_mut())?;
+    if tree.is_empty() {
+        return None;
+    }
+    if mcp_servers::recognises(&tree) {
+        return Some(mcp_servers::file(&tree, problems));
+    }
+    read::read(&tree, problems)
+}

@@ -1,0 +1,85 @@
+//! Several files as one: a later file's target of the same name replaces the earlier one whole; of every other setting the
+//! later one counts.
+
+use crate::file::{File, Listener, Naming, Policies, ServerTls, Target, Text};
+use crate::written::Written;
+
+/// All files together.
+#[derive(Default)]
+pub struct Merged {
+    /// Every setting but the targets.
+    pub file: File,
+    /// The targets of all files, in their order; a replaced target keeps its position.
+    pub targets: Vec<Written<Target>>,
+}
+
+/// Puts files together, the earlier first.
+pub fn merge(files: impl IntoIterator<Item = File>) -> Merged {
+    files.into_iter().fold(Merged::default(), |earlier, mut later| {
+        let later_targets = take_targets(&mut later);
+        Merged { file: settings(earlier.file, later), targets: targets(earlier.targets, later_targets) }
+    })
+}
+
+/// Two targets of one name in the same file stay both, for the check to find.
+fn targets(earlier: Vec<Written<Target>>, later: Vec<Written<Target>>) -> Vec<Written<Target>> {
+    let known = earlier.len();
+    let mut targets = earlier;
+    for new in later {
+        match targets.iter_mut().take(known).find(|old| name(old).is_some() && name(old) == name(&new)) {
+            Some(old) => *old = new,
+            None => targets.push(new),
+        }
+    }
+    targets
+}
+
+fn name(target: &Written<Target>) -> Option<&str> {
+    let Text(name) = target.value.as_ref()?.name.value.as_ref()?;
+    Some(name)
+}
+
+fn take_targets(file: &mut File) -> Vec<Written<Target>> {
+    let backends = std::mem::take(&mut file.backends).or_default().into_iter();
+    backends.filter_map(|backend| backend.value?.mcp.value?.targets.value).flatten().collect()
+}
+
+fn settings(earlier: File, later: File) -> File {
+    File {
+        listen: earlier.listen.or_later(later.listen),
+        admin: section(earlier.admin, later.admin, listener),
+        metrics: section(earlier.metrics, later.metrics, listener),
+        backends: Written::default(),
+        naming: section(earlier.naming, later.naming, |earlier, later| Naming {
+            prefix: earlier.prefix.or_later(later.prefix),
+            separator: earlier.separator.or_later(later.separator),
+        }),
+        tls: section(earlier.tls, later.tls, |earlier, later| ServerTls {
+            cert: earlier.cert.or_later(later.cert),
+            key: earlier.key.or_later(later.key),
+        }),
+        allowed_hosts: earlier.allowed_hosts.or_later(later.allowed_hosts),
+        allowed_origins: earlier.allowed_origins.or_later(later.allowed_origins),
+        session_key: earlier.session_key.or_later(later.session_key),
+        state_dir: earlier.state_dir.or_later(later.state_dir),
+        readiness: earlier.readiness.or_later(later.readiness),
+        allow_unauthenticated: earlier.allow_unauthenticated.or_later(later.allow_unauthenticated),
+        policies: section(earlier.policies, later.policies, |earlier, later| Policies {
+            default_timeout: earlier.default_timeout.or_later(later.default_timeout),
+        }),
+    }
+}
+
+fn listener(earlier: Listener, later: Listener) -> Listener {
+    Listener { listen: earlier.listen.or_later(later.listen) }
+}
+
+fn section<T>(earlier: Written<T>, later: Written<T>, merge: impl FnOnce(T, T) -> T) -> Written<T> {
+    match (earlier.value, later.value) {
+        (Some(old), Some(new)) => Written::new(merge(old, new), later.place),
+        (old, new) => {
+            let place = if new.is_some() { later.place } else { earlier.place };
+            Written { value: new.or(old), place }
+        }
+    }
+}

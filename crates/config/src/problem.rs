@@ -1,0 +1,250 @@
+//! What is wrong with a config: for people (the line, a caret, a hint) and for programs (file, line, column, message).
+
+use crate::Source;
+use crate::written::Place;
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
+use std::fmt;
+
+/// A file can be wrong in a thousand places; nobody reads more than this.
+const MOST_PROBLEMS: usize = 100;
+
+/// Whether the config can be used all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// It cannot.
+    Error,
+    /// It can, but probably does not mean what its author thinks.
+    Warning,
+}
+
+/// One problem at one place.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where it is; [`Report::problems`] gives it as file, line and column.
+    pub place: Place,
+    /// What is wrong.
+    pub message: String,
+    /// A few words beside the underlined text.
+    pub label: Option<String>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl Problem {
+    /// Something that makes the config unusable.
+    pub fn error(place: Place, message: impl Into<String>) -> Problem {
+        Problem { severity: Severity::Error, place, message: message.into(), label: None, help: None }
+    }
+
+    /// Something to look at.
+    pub fn warning(place: Place, message: impl Into<String>) -> Problem {
+        Problem { severity: Severity::Warning, ..Problem::error(place, message) }
+    }
+
+    /// Adds words beside the underlined text.
+    pub fn label(mut self, label: impl Into<String>) -> Problem {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Adds what to do.
+    pub fn help(mut self, help: impl Into<String>) -> Problem {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// Collects problems while a config is read.
+#[derive(Debug, Default)]
+pub struct Problems {
+    list: Vec<Problem>,
+    left_out: usize,
+}
+
+impl Problems {
+    /// Notes one.
+    pub fn add(&mut self, problem: Problem) {
+        if self.list.len() < MOST_PROBLEMS {
+            self.list.push(problem);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Everything noted, in the order of the files.
+    pub fn into_report(mut self, sources: &[Source]) -> Report {
+        self.list.sort_by_key(|problem| (problem.place.source, problem.place.start));
+        let sources = sources.iter().map(|source| (source.name.clone(), source.text.clone())).collect();
+        Report { sources, problems: self.list, left_out: self.left_out }
+    }
+}
+
+/// Everything that is wrong with a config, at once.
+#[derive(Clone)]
+pub struct Report {
+    sources: Vec<(String, String)>,
+    problems: Vec<Problem>,
+    left_out: usize,
+}
+
+/// A problem as data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located<'a> {
+    /// Whether the config can be used all the same.
+    pub severity: Severity,
+    /// The file, as it was named.
+    pub file: &'a str,
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1, in characters.
+    pub column: usize,
+    /// What is wrong.
+    pub message: &'a str,
+    /// What to do.
+    pub help: Option<&'a str>,
+}
+
+impl Report {
+    /// The problems as data.
+    pub fn problems(&self) -> impl Iterator<Item = Located<'_>> {
+        self.problems.iter().map(|problem| {
+            let (file, text) = self.source(problem.place);
+            let (line, column) = line_and_column(text, problem.place.start);
+            Located { severity: problem.severity, file, line, column, message: &problem.message, help: problem.help.as_deref() }
+        })
+    }
+
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// Whether any of it makes the config unusable.
+    pub fn has_errors(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// The whole report for a person, ending with a line like `3 errors, 1 warning`; empty if there is nothing to say.
+    pub fn render(&self, color: bool) -> String {
+        if self.is_empty() {
+            return String::new();
+        }
+        let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+        let handler = GraphicalReportHandler::new_themed(theme).with_context_lines(0).with_width(120).without_syntax_highlighting();
+        let mut page = String::new();
+        for problem in &self.problems {
+            let (name, text) = self.source(problem.place);
+            let shown = Shown { problem, source: NamedSource::new(name, text.to_owned()), length: text.len() };
+            // Writing into a string does not fail; if the handler ever does, the message still gets through.
+            if handler.render_report(&mut page, &shown).is_err() {
+                page.push_str(&problem.message);
+            }
+            page.push('\n');
+        }
+        page.push_str(&self.closing_line());
+        page
+    }
+
+    fn closing_line(&self) -> String {
+        let count = |severity, word| {
+            let number = self.problems.iter().filter(|problem| problem.severity == severity).count();
+            match number {
+                0 => None,
+                1 => Some(format!("1 {word}")),
+                _ => Some(format!("{number} {word}s")),
+            }
+        };
+        let counts = [count(Severity::Error, "error"), count(Severity::Warning, "warning")];
+        let mut line = counts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        if self.left_out > 0 {
+            line.push_str(&format!(" and {} more", self.left_out));
+        }
+        line.push('\n');
+        line
+    }
+
+    fn source(&self, place: Place) -> (&str, &str) {
+        self.sources.get(place.source).map_or(("", ""), |(name, text)| (name, text))
+    }
+}
+
+impl fmt::Display for Report {
+    /// One line per problem, without the text of the file: fit for a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{}:{}:{}: {}", problem.file, problem.line, problem.column, problem.message)?;
+            if let Some(help) = problem.help {
+                write!(f, " ({help})")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Report {
+    /// Not derived: the text of a file may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Report {}
+
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+    (before.matches('\n').count() + 1, column)
+}
+
+/// A problem together with its file, as miette wants it.
+#[derive(Debug)]
+struct Shown<'a> {
+    problem: &'a Problem,
+    source: NamedSource<String>,
+    length: usize,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem.message)
+    }
+}
+
+impl std::error::Error for Shown<'_> {}
+
+impl Diagnostic for Shown<'_> {
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.problem.severity {
+            Severity::Error => miette::Severity::Error,
+            Severity::Warning => miette::Severity::Warning,
+        })
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.problem.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        (self.length > 0).then_some(&self.source as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let start = self.problem.place.start.min(self.length);
+        let length = self.problem.place.length.min(self.length - start);
+        let label = self.problem.label.clone().or_else(|| Some("here".into()));
+        Some(Box::new(std::iter::once(LabeledSpan::new(label, start, length))))
+    }
+}
+
+/// The candidate that a misspelt word most likely means.
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| text.chars().filter(|each| !matches!(each, '_' | '-')).flat_map(char::to_lowercase).collect::<String>();
+    let word = plain(word);
+    let allowed = (word.chars().count() / 3).max(1);
+    let distance = |candidate: &str| strsim::damerau_levenshtein(&word, &plain(candidate));
+    candidates.into_iter().map(|candidate| (distance(candidate), candidate)).filter(|(far, _)| *far <= allowed).min_by_key(|(far, _)| *far).map(|(_, candidate)| candidate)
+}
