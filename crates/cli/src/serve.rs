@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::published::Published;
-use crate::settings::Settings;
+use crate::settings::{Meant, Settings};
 use crate::terminal;
 use crate::verbs::run;
 use std::net::SocketAddr;
@@ -17,7 +17,10 @@ pub async fn serve(args: &run::Args, settings: Settings, announce: impl FnOnce(&
     let mut stops = Stops::new()?;
     let hangups = listen_for(SignalKind::hangup())?;
 
-    let config = settings.config()?;
+    let Meant { config, warnings } = settings.config()?;
+    if !warnings.is_empty() {
+        terminal::note(&warnings.render(terminal::color()));
+    }
     let bound = transom_gateway::bind(config.clone()).await.map_err(|error| start_failure(error, &settings))?;
     let published = Published::write(args.url_file.as_deref(), args.pid_file.as_deref(), &bound.url())?;
     terminal::data(&format!("transom listening on {}/mcp", bound.url()));
@@ -58,12 +61,15 @@ async fn follow(settings: Settings, handle: Handle, mut hangups: Signal) {
             _ = hangups.recv() => tracing::info!("asked to reload the config (SIGHUP)"),
         }
         match settings.config() {
-            Ok(config) => {
+            Ok(Meant { config, warnings }) => {
+                if !warnings.is_empty() {
+                    tracing::warn!("{warnings}");
+                }
                 for setting in handle.reconfigure(config) {
                     tracing::warn!(%setting, "takes effect after a restart");
                 }
             }
-            Err(failure) => tracing::warn!("the changed config is not used, the old one stays: {failure}"),
+            Err(rejected) => tracing::warn!("the changed config is not used, the old one stays: {rejected}"),
         }
     }
 }

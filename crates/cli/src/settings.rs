@@ -3,24 +3,77 @@
 //! The only place that knows the config crate. What a file may say is that crate's business.
 
 use crate::failure::{Exit, Failure};
+use crate::terminal;
 use crate::verbs::run;
+use std::io::Read;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use transom_config::{Environment, Loaded, ProcessEnvironment, Report, Source};
 use transom_gateway::Config;
 use transom_upstream::TargetSpec;
 
+/// No config is larger; more on standard input is a mistake.
+const LARGEST_INPUT: u64 = 16 << 20;
+
 /// Everything that was said about this gateway, ready to be read again when a file changes.
 pub struct Settings {
+    origins: Vec<Origin>,
     listen: ListenSettings,
     built_in: Vec<TargetSpec>,
 }
 
-impl Settings {
-    /// Collects what flags and environment say.
-    pub fn collect(args: &run::Args, environment: impl Fn(&str) -> Option<String>) -> Result<Settings, Failure> {
-        if let Some(file) = args.file.first() {
-            return Err(Failure::new(Exit::Negative, format!("cannot read `{}`", file.display())));
+/// Where a part of the config comes from.
+enum Origin {
+    File(PathBuf),
+    /// Standard input, which can be read only once.
+    Input(Source),
+}
+
+/// A config, and what its author should know.
+pub struct Meant {
+    /// What it means.
+    pub config: Config,
+    /// Often empty.
+    pub warnings: Report,
+}
+
+/// Why there is no config. As text it fits into a log; a person gets a [`Failure`], with places underlined.
+#[derive(Debug, thiserror::Error)]
+pub enum Rejected {
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {why}", .path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        why: std::io::Error,
+    },
+    /// What it says makes no sense.
+    #[error("{0}")]
+    Invalid(Report),
+}
+
+impl From<Rejected> for Failure {
+    fn from(rejected: Rejected) -> Failure {
+        match rejected {
+            Rejected::Unreadable { .. } => Failure::new(Exit::Negative, &rejected),
+            Rejected::Invalid(report) => Failure::rendered(Exit::Negative, report.render(terminal::color())),
         }
-        Ok(Settings { listen: ListenSettings::collect(args, environment)?, built_in: Vec::new() })
+    }
+}
+
+impl Settings {
+    /// Collects what flags, environment and standard input say. Files are read when the config is asked for.
+    pub fn collect(args: &run::Args, environment: &dyn Environment) -> Result<Settings, Failure> {
+        let mut origins = Vec::with_capacity(args.file.len());
+        for path in &args.file {
+            let is_input = path.as_os_str() == "-";
+            if is_input && origins.iter().any(|origin| matches!(origin, Origin::Input(_))) {
+                return Err(Failure::new(Exit::Unexpected, "`-f -` is given twice, but standard input can be read only once"));
+            }
+            origins.push(if is_input { Origin::Input(standard_input()?) } else { Origin::File(path.clone()) });
+        }
+        Ok(Settings { origins, listen: ListenSettings::collect(args, environment)?, built_in: Vec::new() })
     }
 
     /// With targets that no file has to name. A file's target of the same name takes the place of the built-in one.
@@ -40,18 +93,44 @@ impl Settings {
         self.listen.overrides.is_empty() && self.listen.default.is_some_and(|address| address.port() == port)
     }
 
+    /// What it all means, with every file as it is now.
+    pub fn config(&self) -> Result<Meant, Rejected> {
+        let sources = self.origins.iter().map(Origin::read).collect::<Result<Vec<_>, _>>()?;
+        let Loaded { mut config, warnings } = transom_config::load(&sources, &ProcessEnvironment).map_err(Rejected::Invalid)?;
+        config.listen = self.listen.address(config.listen);
+        for target in &self.built_in {
+            if config.targets.iter().all(|other| other.name != target.name) {
+                config.targets.push(target.clone());
+            }
+        }
+        Ok(Meant { config, warnings })
+    }
+
     /// Tells when a config file has other content than before.
     pub fn changes(&self) -> Changes {
         Changes
     }
+}
 
-    /// What it all means.
-    pub fn config(&self) -> Result<Config, Failure> {
-        let mut config = Config::default();
-        config.listen = self.listen.address(config.listen);
-        config.targets.extend(self.built_in.iter().cloned());
-        Ok(config)
+impl Origin {
+    fn read(&self) -> Result<Source, Rejected> {
+        match self {
+            Origin::Input(source) => Ok(source.clone()),
+            Origin::File(path) => Source::read(path).map_err(|why| Rejected::Unreadable { path: path.clone(), why }),
+        }
     }
+}
+
+fn standard_input() -> Result<Source, Failure> {
+    let mut text = String::new();
+    let read = std::io::stdin().lock().take(LARGEST_INPUT + 1).read_to_string(&mut text);
+    read.map_err(|error| Failure::new(Exit::Negative, format!("cannot read the config from standard input: {error}")))?;
+    if text.len() as u64 > LARGEST_INPUT {
+        return Err(Failure::new(Exit::Negative, format!("the config on standard input is larger than {} MiB", LARGEST_INPUT >> 20)));
+    }
+    let base_dir =
+        std::path::absolute(Path::new(".")).map_err(|error| Failure::new(Exit::Negative, format!("there is no current directory: {error}")))?;
+    Ok(Source { name: "<stdin>".into(), text, base_dir })
 }
 
 /// See [`Settings::changes`].
@@ -82,12 +161,12 @@ enum Override {
 }
 
 impl ListenSettings {
-    fn collect(args: &run::Args, environment: impl Fn(&str) -> Option<String>) -> Result<ListenSettings, Failure> {
+    fn collect(args: &run::Args, environment: &dyn Environment) -> Result<ListenSettings, Failure> {
         let mut overrides = Vec::new();
-        if let Some(text) = environment("TRANSOM_LISTEN").filter(|text| !text.is_empty()) {
+        if let Some(text) = environment.variable("TRANSOM_LISTEN").filter(|text| !text.is_empty()) {
             overrides.push(Override::Address(text.parse().map_err(|_| unusable("TRANSOM_LISTEN", &text, "an address such as 127.0.0.1:3000"))?));
         }
-        if let Some(text) = environment("TRANSOM_PORT").filter(|text| !text.is_empty()) {
+        if let Some(text) = environment.variable("TRANSOM_PORT").filter(|text| !text.is_empty()) {
             overrides.push(Override::Port(text.parse().map_err(|_| unusable("TRANSOM_PORT", &text, "a port from 0 to 65535"))?));
         }
         overrides.extend(args.listen.map(Override::Address));
@@ -120,9 +199,27 @@ mod tests {
         args: run::Args,
     }
 
+    struct Variables<'a>(&'a [(&'a str, &'a str)]);
+
+    impl Environment for Variables<'_> {
+        fn variable(&self, name: &str) -> Option<String> {
+            self.0.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
+        }
+
+        fn file(&self, _: &Path) -> Result<String, String> {
+            Err("no files here".into())
+        }
+    }
+
     fn settings(line: &[&str], environment: &[(&str, &str)]) -> Result<Settings, Failure> {
         let line = Line::parse_from(std::iter::once(&"run").chain(line));
-        Settings::collect(&line.args, |name| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string()))
+        Settings::collect(&line.args, &Variables(environment))
+    }
+
+    fn file(name: &str, text: &str) -> String {
+        let path = std::env::temp_dir().join(format!("transom-settings-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
     }
 
     // R-001-14, R-001-15
@@ -139,7 +236,7 @@ mod tests {
             (&["--listen", "127.0.0.2:80"], &[("TRANSOM_PORT", "8")], "127.0.0.2:80"),
             (&["--listen", "127.0.0.2:80", "--port", "81"], &[], "127.0.0.2:81"),
         ] {
-            let config = settings(line, environment).unwrap().config().unwrap();
+            let config = settings(line, environment).unwrap().config().unwrap().config;
             assert_eq!(config.listen.to_string(), expected, "{line:?} {environment:?}");
         }
     }
@@ -147,9 +244,9 @@ mod tests {
     #[test]
     fn the_demo_has_a_port_of_its_own_unless_somebody_names_one() {
         let demo = |line: &[&str]| settings(line, &[]).unwrap().or_listen_on(([127, 0, 0, 1], 3000).into());
-        assert_eq!(demo(&[]).config().unwrap().listen.port(), 3000);
+        assert_eq!(demo(&[]).config().unwrap().config.listen.port(), 3000);
         assert!(demo(&[]).is_default_port(3000));
-        assert_eq!(demo(&["--port", "0"]).config().unwrap().listen.port(), 0);
+        assert_eq!(demo(&["--port", "0"]).config().unwrap().config.listen.port(), 0);
         assert!(!demo(&["--port", "3000"]).is_default_port(3000));
     }
 
@@ -158,5 +255,39 @@ mod tests {
         let failure = settings(&[], &[("TRANSOM_PORT", "http")]).err().unwrap();
         assert_eq!(failure.exit, Exit::Unexpected);
         assert!(failure.to_string().contains("TRANSOM_PORT is `http`"), "{failure}");
+    }
+
+    #[test]
+    fn what_the_file_says_is_weaker_than_a_flag_and_stronger_than_a_default() {
+        let path = file("listen.yaml", "listen: 127.0.0.1:4000\n");
+        let listen = |line: &[&str]| {
+            let settings = settings(line, &[]).unwrap().or_listen_on(([127, 0, 0, 1], 3000).into());
+            settings.config().unwrap().config.listen.port()
+        };
+        assert_eq!((listen(&["-f", &path]), listen(&["-f", &path, "--port", "5000"]), listen(&[])), (4000, 5000, 3000));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_target_of_the_file_takes_the_place_of_a_built_in_one() {
+        let path = file("targets.json", r#"{"mcpServers": {"slow": {"url": "http://127.0.0.1:9/mcp"}, "mine": {"command": "true"}}}"#);
+        let settings = settings(&["-f", &path], &[]).unwrap().with_targets(crate::demo::targets().unwrap());
+        let config = settings.config().unwrap().config;
+        let names: Vec<_> = config.targets.iter().map(|target| target.name.as_str()).collect();
+        assert_eq!(names, ["slow", "mine", "weather", "tickets", "flaky"]);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_bad_file_is_exit_code_1_and_named() {
+        let failure: Failure = settings(&["-f", "/nowhere/transom.yaml"], &[]).unwrap().config().err().unwrap().into();
+        assert_eq!(failure.exit, Exit::Negative);
+        assert!(failure.to_string().contains("/nowhere/transom.yaml"), "{failure}");
+
+        let path = file("bad.yaml", "listen: 127.0.0.1:4000\nadmim: {}\n");
+        let failure: Failure = settings(&["-f", &path], &[]).unwrap().config().err().unwrap().into();
+        assert_eq!(failure.exit, Exit::Negative);
+        assert!(failure.to_string().contains("bad.yaml:2:1") && failure.to_string().contains("did you mean `admin`"), "{failure}");
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -6,15 +6,15 @@ use crate::serve::serve;
 use crate::settings::Settings;
 use crate::{demo, terminal};
 use std::net::{Ipv4Addr, SocketAddr};
+use transom_config::ProcessEnvironment;
 
 /// Where the client verbs look when nobody says otherwise.
 const PORT: u16 = 3000;
 
 /// Serves the built-in targets until a signal.
 pub async fn run(args: run::Args) -> Result<(), Failure> {
-    let settings = Settings::collect(&args, |name| std::env::var(name).ok())?
-        .with_targets(demo::targets()?)
-        .or_listen_on(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
+    let settings =
+        Settings::collect(&args, &ProcessEnvironment)?.with_targets(demo::targets()?).or_listen_on(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
     let program = std::env::args().next().unwrap_or_else(|| "transom".into());
     serve(&args, settings, |bound| terminal::note(&guide(&program, &bound.url(), bound.main_addr().port()))).await
 }

@@ -5,6 +5,7 @@ use crate::serve::serve;
 use crate::settings::Settings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use transom_config::ProcessEnvironment;
 
 /// What it takes; `demo` takes the same.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -28,6 +29,6 @@ pub struct Args {
 
 /// Serves until a signal.
 pub async fn run(args: Args) -> Result<(), Failure> {
-    let settings = Settings::collect(&args, |name| std::env::var(name).ok())?;
+    let settings = Settings::collect(&args, &ProcessEnvironment)?;
     serve(&args, settings, |_| {}).await
 }
