@@ -247,3 +247,75 @@ async fn a_list_that_never_ends_is_left() {
     let error = Client::connect(endpoint).await.unwrap().tools().await.unwrap_err();
     assert!(error.to_string().contains("more than 1000 pages"), "{error}");
 }
+
+fn echo() -> rmcp::model::Tool {
+    let schema = json!({"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
+    rmcp::model::Tool::new("echo", "Says it again.", Arc::new(schema.as_object().unwrap().clone()))
+}
+
+/// A server on the SDK, which checks more than a script does. It speaks the revisions of one era only.
+#[derive(Clone)]
+struct OnTheSdk(Era);
+
+impl rmcp::ServerHandler for OnTheSdk {
+    fn get_info(&self) -> rmcp::model::ServerConfig {
+        rmcp::model::ServerConfig::new(rmcp::model::ServerCapabilities::builder().enable_tools().build())
+    }
+
+    fn supported_protocol_versions(&self) -> std::borrow::Cow<'static, [rmcp::model::ProtocolVersion]> {
+        let of_this_era = |version: &rmcp::model::ProtocolVersion| version.has_initialize() == (self.0 == Era::Legacy);
+        rmcp::model::ProtocolVersion::KNOWN_VERSIONS.iter().filter(|version| of_this_era(version)).cloned().collect()
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<rmcp::model::PaginatedRequestParams>,
+        _: rmcp::service::RequestContext<rmcp::RoleServer>,
+    ) -> Result<rmcp::model::ListToolsResult, rmcp::ErrorData> {
+        Ok(rmcp::model::ListToolsResult::with_all_items(vec![echo()]))
+    }
+
+    fn get_tool(&self, _: &str) -> Option<rmcp::model::Tool> {
+        Some(echo())
+    }
+
+    async fn call_tool(
+        &self,
+        call: rmcp::model::CallToolRequestParams,
+        context: rmcp::service::RequestContext<rmcp::RoleServer>,
+    ) -> Result<rmcp::model::CallToolResponse, rmcp::ErrorData> {
+        let token = context.meta.get_progress_token().unwrap();
+        context.peer.notify_progress(rmcp::model::ProgressNotificationParam::new(token, 1.0)).await.unwrap();
+        Ok(rmcp::model::CallToolResult::success(vec![rmcp::model::ContentBlock::text(json!(call.arguments).to_string())]).into())
+    }
+}
+
+#[tokio::test]
+async fn servers_of_either_era_on_the_sdk_list_and_answer() {
+    use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+    use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+    for era in [Era::Legacy, Era::Modern] {
+        let service: StreamableHttpService<OnTheSdk, LocalSessionManager> =
+            StreamableHttpService::new(move || Ok(OnTheSdk(era)), Default::default(), StreamableHttpServerConfig::default());
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url: Uri = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                let service = service.clone();
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let service = service.clone();
+                    async move { Ok::<_, Infallible>(service.handle(request).await) }
+                });
+                tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service));
+            }
+        });
+        let mut client = Client::connect(Endpoint { url, headers: HeaderMap::new(), timeout: Duration::from_secs(5) }).await.unwrap();
+        assert_eq!(matches!(client.talk, Talk::Modern), era == Era::Modern);
+        let tools = client.tools().await.unwrap();
+        let result = client.call(&tools[0], r#"{"region":"Vestlandet, Noreg – på kysten"}"#).await.unwrap();
+        let result: Value = serde_json::from_str(&result).unwrap();
+        assert_eq!(result["content"][0]["text"], r#"{"region":"Vestlandet, Noreg – på kysten"}"#);
+        client.close().await;
+    }
+}
