@@ -4,8 +4,9 @@
 //! No `untagged` and no `flatten`: both lose the place of a mistake. No `Debug` either: a file may hold secrets.
 
 use crate::written::{Entries, Written};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use std::borrow::Cow;
 
 /// The configuration of the Transom gateway.
 #[derive(Clone, Default, Deserialize, JsonSchema)]
@@ -49,12 +50,29 @@ impl JsonSchema for Text {
         true
     }
 
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         "Text".into()
     }
 
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": ["string", "number", "boolean"] })
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+/// What the schema says of a [`Text`] that is often a number or a switch, so that editors do not ask for quotes.
+struct Scalar;
+
+impl JsonSchema for Scalar {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Scalar".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number", "boolean"] })
     }
 }
 
@@ -99,6 +117,7 @@ pub struct Target {
     /// Whether all clients share a connection, or each session has its own.
     pub sessions: Written<Sessions>,
     /// How long a call may take: `10s`, `500ms`; a bare number is seconds. Default `policies.defaultTimeout`.
+    #[schemars(with = "Scalar")]
     pub timeout: Written<Text>,
     /// Which era of MCP to speak; `auto` asks the server.
     pub era: Written<Era>,
@@ -118,8 +137,10 @@ pub struct Stdio {
     /// The program: a name to look up in `PATH`, or a path. No shell is involved.
     pub cmd: Written<Text>,
     /// Its arguments.
+    #[schemars(with = "Vec<Scalar>")]
     pub args: Written<Vec<Written<Text>>>,
     /// Its variables, beside `PATH HOME LANG TZ TMPDIR`.
+    #[schemars(with = "Entries<Scalar>")]
     pub env: Written<Entries<Text>>,
     /// Its working directory.
     pub cwd: Written<Text>,
@@ -133,6 +154,7 @@ pub struct Remote {
     /// Its URL. `localhost:8080` means `http://localhost:8080/mcp`, or `/sse` for `sse`.
     pub host: Written<Text>,
     /// Headers of every request.
+    #[schemars(with = "Entries<Scalar>")]
     pub headers: Written<Entries<Text>>,
 }
 
@@ -170,6 +192,7 @@ pub struct Naming {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Policies {
     /// How long a call may take unless its target says otherwise; default `60s`.
+    #[schemars(with = "Scalar")]
     pub default_timeout: Written<Text>,
 }
 

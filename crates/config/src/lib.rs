@@ -12,12 +12,16 @@ mod meant;
 mod merge;
 mod problem;
 mod read;
+mod schema;
 mod tree;
+mod watch;
 mod written;
 
 pub use environment::ProcessEnvironment;
 pub use problem::{Located, Report, Severity};
+pub use schema::json_schema;
 pub use transom_registry::template::Environment;
+pub use watch::{Changes, watch};
 
 use problem::Problems;
 use std::cell::RefCell;

@@ -113,9 +113,9 @@ impl Meaning<'_> {
                 for bad in faults {
                     let problem = Problem::error(self.inside(place, text, &bad.at), bad.fault.to_string());
                     self.note(match bad.fault {
-                        Fault::Empty | Fault::BadName(_) => {
-                            problem.label("not a placeholder").help("write `${NAME}`, `${NAME:-default}` or `${file:/path}`; `$${` means the characters `${`")
-                        }
+                        Fault::Empty | Fault::BadName(_) => problem
+                            .label("not a placeholder")
+                            .help("write `${NAME}`, `${NAME:-default}` or `${file:/path}`; `$${` means the characters `${`"),
                         Fault::Unset(name) => {
                             problem.label("has no value").help(format!("set `{name}` in the environment, or give it a default: `${{{name}:-value}}`"))
                         }
@@ -177,18 +177,20 @@ impl Meaning<'_> {
         match self.environment.file(&path) {
             Ok(content) if content.contains(begin) => Some((path, content)),
             Ok(_) => {
-                self.note(Problem::error(place, format!("`{shown}` has no {what} in PEM form")).help(format!("such a file has a line that begins with `{begin}`")));
+                self.note(
+                    Problem::error(place, format!("`{shown}` has no {what} in PEM form"))
+                        .help(format!("such a file has a line that begins with `{begin}`")),
+                );
                 None
             }
             Err(reason) => {
-                self.note(Problem::error(place, format!("`{shown}` cannot be read: {reason}")).help("a relative path starts at the config file's directory"));
+                self.note(
+                    Problem::error(place, format!("`{shown}` cannot be read: {reason}"))
+                        .help("a relative path starts at the config file's directory"),
+                );
                 None
             }
         }
-    }
-
-    fn secret(&self, resolved: Resolved<'_>) -> Secret {
-        Secret::new(resolved.text)
     }
 
     // --- the gateway ------------------------------------------------------------------------------------------------
@@ -241,7 +243,10 @@ impl Meaning<'_> {
         }
         if let Some((Text(separator), place)) = written.separator.get() {
             if separator.is_empty() {
-                self.note(Problem::error(place, "`separator` is empty").help("without one, two different tools could get the same name; the default is `__`"));
+                self.note(
+                    Problem::error(place, "`separator` is empty")
+                        .help("without one, two different tools could get the same name; the default is `__`"),
+                );
             } else if !separator.chars().all(is_tool_name_character) {
                 self.note(Problem::error(place, format!("`separator` cannot be `{separator}`")).help(TOOL_NAME_CHARACTERS));
             } else {
@@ -296,7 +301,7 @@ impl Meaning<'_> {
             );
             return None;
         }
-        Some(self.secret(resolved))
+        Some(Secret::new(resolved.text))
     }
 
     // --- the targets ------------------------------------------------------------------------------------------------
@@ -309,11 +314,15 @@ impl Meaning<'_> {
             if let Some(name) = &name
                 && let Some(first) = seen.insert(name.clone(), target.name.place)
             {
-                let line = self.sources.get(first.source).and_then(|source| source.text.get(..first.start)).map_or(0, |before| before.matches('\n').count() + 1);
+                let line = self
+                    .sources
+                    .get(first.source)
+                    .and_then(|source| source.text.get(..first.start))
+                    .map_or(0, |before| before.matches('\n').count() + 1);
                 self.note(
                     Problem::error(target.name.place, format!("two targets are called `{name}`"))
                         .label("the second one")
-                        .help(format!("the first is in line {line}; every target needs a name of its own")),
+                        .help(format!("the first is on line {line}; every target needs a name of its own")),
                 );
             }
             // Checked even without a name, so that all problems of a target come at once.
@@ -325,7 +334,11 @@ impl Meaning<'_> {
 
     fn target_name(&self, written: &Written<Text>, target: Place) -> Option<String> {
         let Some((Text(name), place)) = written.get() else {
-            self.note(Problem::error(target, "this target has no name").label("`name` is missing").help("add `name: …`; logs, metrics and `/mcp/{name}` use it"));
+            self.note(
+                Problem::error(target, "this target has no name")
+                    .label("`name` is missing")
+                    .help("add `name: …`; logs, metrics and `/mcp/{name}` use it"),
+            );
             return None;
         };
         let fault = if name.is_empty() {
@@ -367,7 +380,11 @@ impl Meaning<'_> {
     }
 
     fn transport(&self, name: &str, target: &Target, place: Place) -> Option<Transport> {
-        let written = [("stdio", target.stdio.get().map(|(_, at)| at)), ("mcp", target.mcp.get().map(|(_, at)| at)), ("sse", target.sse.get().map(|(_, at)| at))];
+        let written = [
+            ("stdio", target.stdio.get().map(|(_, at)| at)),
+            ("mcp", target.mcp.get().map(|(_, at)| at)),
+            ("sse", target.sse.get().map(|(_, at)| at)),
+        ];
         let mut given = written.into_iter().filter_map(|(key, at)| at.map(|at| (key, at)));
         let target_called = if name.is_empty() { "this target".to_owned() } else { format!("target `{name}`") };
         let Some((first, first_at)) = given.next() else {
@@ -389,9 +406,9 @@ impl Meaning<'_> {
         }
         let ca = self.ca(&target.tls, target);
         let stdio = target.stdio.get().and_then(|(stdio, at)| self.stdio(stdio, at));
-        let remote = |section: &Written<Remote>, path| section.get().and_then(|(remote, at)| self.remote(remote, at, path));
-        let http = remote(&target.mcp, "/mcp").map(|(url, headers)| Transport::Http { url, headers, ca: ca.clone() });
-        let sse = remote(&target.sse, "/sse").map(|(url, headers)| Transport::Sse { url, headers, ca: ca.clone() });
+        let remote = |key, section: &Written<Remote>| section.get().and_then(|(remote, at)| self.remote(key, remote, at));
+        let http = remote("mcp", &target.mcp).map(|(url, headers)| Transport::Http { url, headers, ca: ca.clone() });
+        let sse = remote("sse", &target.sse).map(|(url, headers)| Transport::Sse { url, headers, ca: ca.clone() });
         stdio.or(http).or(sse)
     }
 
@@ -403,19 +420,27 @@ impl Meaning<'_> {
             // A bare name is looked up in PATH; anything with a slash is a path.
             if cmd.text.contains('/') { self.beside(cmd.place).path(&cmd.text).display().to_string() } else { cmd.text }
         });
-        if let Some((Text(cmd), place)) = stdio.cmd.get()
-            && stdio.args.value.is_none()
-            && cmd.trim().contains(' ')
-            && !cmd.contains(['/', '$'])
-        {
-            let mut words = cmd.split_whitespace();
-            let (program, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>().join(", "));
-            self.note(Problem::warning(place, "`cmd` contains a space, and there is no shell to split it").help(format!("write `cmd: {program}` and `args: [{rest}]`")));
-        }
+        self.point_out_a_command_line(stdio);
         let args = self.all(&stdio.args, |meaning, arg| meaning.without_nul(arg).map(|arg| arg.text));
         let env = self.env(stdio.env.value.as_ref());
         let cwd = self.path(&stdio.cwd).map(|(path, _)| path);
         Some(Transport::Stdio { cmd: cmd?, args, env, cwd })
+    }
+
+    /// `cmd: npx -y server` is what a shell would take; here it would be one odd file name.
+    fn point_out_a_command_line(&self, stdio: &Stdio) {
+        let Some((Text(cmd), place)) = stdio.cmd.get() else { return };
+        let mut words = cmd.split_whitespace();
+        if let (Some(program), Some(first), None) = (words.next(), words.next(), &stdio.args.value)
+            && !program.contains(['/', '$'])
+        {
+            let args = std::iter::once(first).chain(words).collect::<Vec<_>>().join(", ");
+            self.note(
+                Problem::warning(place, "`cmd` contains a space, and there is no shell that splits it")
+                    .label("one program of this name")
+                    .help(format!("write `cmd: {program}` and `args: [{args}]`")),
+            );
+        }
     }
 
     /// The operating system ends texts at the first NUL.
@@ -435,16 +460,18 @@ impl Meaning<'_> {
                 self.note(Problem::error(place, format!("`{}` is not the name of a variable", name.escape_debug())));
             }
             let value = self.text(value).and_then(|value| self.without_nul(value));
-            env.extend(value.map(|value| (name.clone(), self.secret(value))));
+            env.extend(value.map(|value| (name.clone(), Secret::new(value.text))));
         }
         env
     }
 
-    fn remote(&self, remote: &Remote, place: Place, default_path: &str) -> Option<(http::Uri, Vec<(HeaderName, Secret)>)> {
+    fn remote(&self, key: &str, remote: &Remote, place: Place) -> Option<(http::Uri, Vec<(HeaderName, Secret)>)> {
         if remote.host.value.is_none() {
-            self.note(Problem::error(place, "there is no `host`").label("where is the server?").help(format!("add `host: …`, like `http://localhost:8080{default_path}`")));
+            let problem = Problem::error(place, format!("`{key}` has no `host`")).label("where is the server?");
+            self.note(problem.help(format!("add `host: …`, like `http://localhost:8080/{key}`")));
         }
-        let url = self.filled("host", &remote.host).and_then(|host| self.url(&host, default_path));
+        // The paths that servers use by convention are called like our keys.
+        let url = self.filled("host", &remote.host).and_then(|host| self.url(&host, &format!("/{key}")));
         let headers = self.headers(remote.headers.value.as_ref());
         Some((url?, headers))
     }
@@ -464,7 +491,10 @@ impl Meaning<'_> {
         let (authority, path) = rest.split_at(authority_end);
         if authority.contains('@') {
             // The URL is not quoted: it holds a password.
-            return refuse("the URL of a target may not contain a user name or password".into(), "put credentials into `headers`, like `headers: { Authorization: \"Basic ${CREDENTIALS}\" }`");
+            return refuse(
+                "the URL of a target may not contain a user name or password".into(),
+                "put credentials into `headers`, like `headers: { Authorization: \"Basic ${CREDENTIALS}\" }`",
+            );
         }
         if path.contains('#') {
             return refuse(format!("`{}` has a fragment, which is never sent to a server", host.written), "remove the part from `#` on");
@@ -475,7 +505,8 @@ impl Meaning<'_> {
             Some(_) => path.to_owned(),
         };
         let url: Option<http::Uri> = format!("{scheme}://{authority}{path}").parse().ok();
-        let is_complete = |url: &http::Uri| url.host().is_some_and(|name| !name.is_empty() && (name.len() == authority.len() || url.port_u16().is_some()));
+        let is_complete =
+            |url: &http::Uri| url.host().is_some_and(|name| !name.is_empty() && (name.len() == authority.len() || url.port_u16().is_some()));
         match url.filter(is_complete) {
             Some(url) => Some(url),
             None => refuse(format!("`{}` is not a URL", host.written), "write it like `http://search.internal:8080/mcp`"),
@@ -489,12 +520,18 @@ impl Meaning<'_> {
             let Some((written, place)) = key.get() else { continue };
             let name = HeaderName::from_bytes(written.as_bytes()).ok();
             match &name {
-                None => self.note(Problem::error(place, format!("`{}` is not the name of a header", written.escape_debug()))),
+                None => self.note(
+                    Problem::error(place, format!("`{}` is not the name of a header", written.escape_debug()))
+                        .help("names of headers consist of letters, digits and `-`, like `X-Api-Key`"),
+                ),
                 Some(name) if OUR_HEADERS.contains(name) => {
                     self.note(Problem::error(place, format!("header `{written}` is written by the gateway itself")).help("remove it"));
                 }
                 Some(name) if !seen.insert(name.clone()) => {
-                    self.note(Problem::error(place, format!("header `{written}` is given twice")).help("upper and lower case make no difference in the name of a header"));
+                    self.note(
+                        Problem::error(place, format!("header `{written}` is given twice"))
+                            .help("upper and lower case make no difference in the name of a header"),
+                    );
                 }
                 Some(_) => {}
             }
@@ -505,7 +542,7 @@ impl Meaning<'_> {
                         .help("a header holds printable ASCII on one line; look for a line break at the end of a variable"),
                 );
             }
-            headers.extend(name.map(|name| (name, self.secret(value))));
+            headers.extend(name.map(|name| (name, Secret::new(value.text))));
         }
         headers
     }

@@ -2,8 +2,11 @@
 
 use crate::Source;
 use crate::written::Place;
-use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
+use miette::{
+    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents,
+};
 use std::fmt;
+use std::ops::Range;
 
 /// A file can be wrong in a thousand places; nobody reads more than this.
 const MOST_PROBLEMS: usize = 100;
@@ -132,11 +135,11 @@ impl Report {
             return String::new();
         }
         let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-        let handler = GraphicalReportHandler::new_themed(theme).with_context_lines(0).with_width(120).without_syntax_highlighting();
+        let handler = GraphicalReportHandler::new_themed(theme).with_width(120).without_syntax_highlighting();
         let mut page = String::new();
         for problem in &self.problems {
             let (name, text) = self.source(problem.place);
-            let shown = Shown { problem, source: NamedSource::new(name, text.to_owned()), length: text.len() };
+            let shown = Shown { problem, page: Page { name, text } };
             // Writing into a string does not fail; if the handler ever does, the message still gets through.
             if handler.render_report(&mut page, &shown).is_err() {
                 page.push_str(&problem.message);
@@ -204,8 +207,7 @@ fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
 #[derive(Debug)]
 struct Shown<'a> {
     problem: &'a Problem,
-    source: NamedSource<String>,
-    length: usize,
+    page: Page<'a>,
 }
 
 impl fmt::Display for Shown<'_> {
@@ -229,14 +231,49 @@ impl Diagnostic for Shown<'_> {
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        (self.length > 0).then_some(&self.source as &dyn SourceCode)
+        (!self.page.text.is_empty()).then_some(&self.page as &dyn SourceCode)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let start = self.problem.place.start.min(self.length);
-        let length = self.problem.place.length.min(self.length - start);
-        let label = self.problem.label.clone().or_else(|| Some("here".into()));
-        Some(Box::new(std::iter::once(LabeledSpan::new(label, start, length))))
+        let window = self.page.line(self.problem.place.start);
+        let start = self.problem.place.start.clamp(window.start, window.end);
+        // A text of several lines is underlined on its first.
+        let length = self.problem.place.length.min(window.end - start);
+        Some(Box::new(std::iter::once(LabeledSpan::new(self.problem.label.clone(), start, length))))
+    }
+}
+
+/// How much of a very long line is shown on each side of a problem: JSON may be one line as a whole.
+const SHOWN_AROUND: usize = 100;
+
+/// A file of which exactly the line in question is shown.
+#[derive(Debug)]
+struct Page<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl Page<'_> {
+    /// The line around an offset without its end, cropped if it is very long.
+    fn line(&self, offset: usize) -> Range<usize> {
+        let offset = self.text.floor_char_boundary(offset.min(self.text.len()));
+        let (before, after) = self.text.split_at(offset);
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let end = offset + after.find(['\n', '\r']).unwrap_or(after.len());
+        let start = start.max(self.text.floor_char_boundary(offset.saturating_sub(SHOWN_AROUND)));
+        let end = end.min(self.text.ceil_char_boundary((offset + SHOWN_AROUND).min(self.text.len())));
+        start..end.max(start)
+    }
+}
+
+impl SourceCode for Page<'_> {
+    /// miette asks without context for the position of a label, and with context for the text to show.
+    fn read_span<'a>(&'a self, span: &SourceSpan, before: usize, _after: usize) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let shown = if before == 0 { span.offset()..span.offset() + span.len() } else { self.line(span.offset()) };
+        let data = self.text.get(shown.clone()).ok_or(MietteError::OutOfBounds)?;
+        let (line, column) = line_and_column(self.text, shown.start);
+        let contents = MietteSpanContents::new_named(self.name.to_owned(), data.as_bytes(), shown.into(), line - 1, column - 1, 1);
+        Ok(Box::new(contents))
     }
 }
 
@@ -246,5 +283,10 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
     let word = plain(word);
     let allowed = (word.chars().count() / 3).max(1);
     let distance = |candidate: &str| strsim::damerau_levenshtein(&word, &plain(candidate));
-    candidates.into_iter().map(|candidate| (distance(candidate), candidate)).filter(|(far, _)| *far <= allowed).min_by_key(|(far, _)| *far).map(|(_, candidate)| candidate)
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(candidate), candidate))
+        .filter(|(far, _)| *far <= allowed)
+        .min_by_key(|(far, _)| *far)
+        .map(|(_, candidate)| candidate)
 }

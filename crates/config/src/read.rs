@@ -13,10 +13,8 @@ use std::cell::RefCell;
 use std::fmt;
 
 /// Keys of the product that this version does not implement. They are refused, so that nobody believes a policy in force that is not.
-const NOT_YET: &[(&str, &[&str])] = &[
-    ("File", &["registry", "tools", "discovery", "validation"]),
-    ("Policies", &["authentication", "authorization", "rateLimit"]),
-];
+const NOT_YET: &[(&str, &[&str])] =
+    &[("File", &["registry", "tools", "discovery", "validation"]), ("Policies", &["authentication", "authorization", "rateLimit"])];
 
 /// Types of other programs' files: what they have beyond ours is pointed out, not refused.
 const FOREIGN: &[&str] = &["McpServers", "Server"];
@@ -72,7 +70,22 @@ impl<'a> Reader<'a> {
             Some(key) => format!("`{key}` must be {expected}"),
             None => format!("this must be {expected}"),
         };
-        self.note(Problem::error(self.place(), message).label(format!("this is {found}")))
+        let mut problem = Problem::error(self.place(), message).label(format!("this is {found}"));
+        problem.help = self.advice(expected);
+        self.note(problem)
+    }
+
+    /// What the author of a wrong type most likely has to change.
+    fn advice(&self, expected: &str) -> Option<String> {
+        Some(match (expected, &self.node.value) {
+            ("a list", Value::Map(_)) => "begin each item of the list with `- `".into(),
+            ("a list", _) => format!("write `[{}]`", self.node.spelling()?),
+            ("true or false", Value::Text(text)) if matches!(text.to_lowercase().as_str(), "yes" | "on" | "true") => "write `true`".into(),
+            ("true or false", Value::Text(text)) if matches!(text.to_lowercase().as_str(), "no" | "off" | "false") => "write `false`".into(),
+            ("a map", Value::List(_)) => "remove the `- `: only one is possible here".into(),
+            ("a map", _) if self.key.is_none() => "write keys and values here, like `name: value`".into(),
+            _ => return None,
+        })
     }
 
     /// A scalar is underlined itself; of anything longer, its key, or else where it begins.
@@ -96,7 +109,9 @@ impl<'a> Reader<'a> {
         let name = key.spelling().unwrap_or_default();
         let not_yet = NOT_YET.iter().any(|(each, keys)| *each == owner && keys.contains(&name));
         let problem = if FOREIGN.contains(&owner) {
-            Problem::warning(key.place, format!("`{name}` has no effect here")).label("ignored")
+            Problem::warning(key.place, format!("`{name}` has no effect here"))
+                .label("ignored")
+                .help(format!("of a file with `mcpServers`, these keys are read: {}", fields.join(", ")))
         } else if not_yet {
             Problem::error(key.place, format!("`{name}` is not supported by this version yet"))
                 .label("would have no effect")
@@ -162,7 +177,8 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         }
         let key = self.key.and_then(Node::spelling).unwrap_or("this");
         let choices = variants.join(", ");
-        let help = did_you_mean(text, variants.iter().copied()).map_or(format!("write one of: {choices}"), |meant| format!("did you mean `{meant}`? it can be: {choices}"));
+        let help = did_you_mean(text, variants.iter().copied())
+            .map_or(format!("write one of: {choices}"), |meant| format!("did you mean `{meant}`? it can be: {choices}"));
         Err(self.note(Problem::error(self.place(), format!("`{key}` cannot be `{text}`")).label("not one of its values").help(help)))
     }
 

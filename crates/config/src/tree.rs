@@ -12,6 +12,9 @@ use std::fmt;
 /// Larger than any config a person wrote; what lies beyond is refused before it costs anything.
 const LARGEST_SOURCE: usize = 4 << 20;
 
+/// The same for what a small file with aliases can grow into.
+const MOST_NODES: usize = 100_000;
+
 /// A value and where it stands.
 pub struct Node {
     /// Its place; of a map or list, where it begins.
@@ -81,7 +84,14 @@ pub fn parse(text: &str, source: usize, problems: &mut Problems) -> Option<Node>
         problems.add(Problem::error(place, format!("the file is larger than {} MiB", LARGEST_SOURCE >> 20)));
         return None;
     }
-    let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        with_snippet: false,
+        // Numbers are kept as spelled; whether one fits into a float is nobody's concern here.
+        non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
+        budget: serde_saphyr::budget! { max_nodes: MOST_NODES },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MOST_NODES },
+    };
     match serde_saphyr::from_str_with_options::<Option<Raw>>(text, options) {
         Ok(raw) => Some(raw.map_or_else(|| Node::nothing(source), |raw| raw.placed(text, source))),
         Err(error) => {
@@ -98,7 +108,7 @@ fn syntax_problem(text: &str, source: usize, error: &YamlError) -> Problem {
     {
         return json_problem(text, source, &json);
     }
-    let place = error.location().map_or(Place { source, start: 0, length: 0 }, |location| place(location, source));
+    let place = error.location().map_or(Place { source, start: 0, length: 0 }, |location| syntax_place(text, location, source));
     match error.without_snippet() {
         YamlError::DuplicateMappingKey { key: Some(key), .. } => {
             Problem::error(place, format!("key `{key}` is written twice")).label("the second one").help("keep one of them")
@@ -106,8 +116,9 @@ fn syntax_problem(text: &str, source: usize, error: &YamlError) -> Problem {
         YamlError::MultipleDocuments { .. } => Problem::error(place, "the file has more than one document")
             .label("the second one begins here")
             .help("give each document a file of its own and repeat `-f`"),
-        YamlError::UnknownAnchor { .. } => Problem::error(place, "this alias refers to an anchor that is not defined above it")
-            .help("text that begins with `*` needs quotes"),
+        YamlError::UnknownAnchor { .. } => {
+            Problem::error(place, "this alias refers to an anchor that is not defined above it").help("text that begins with `*` needs quotes")
+        }
         YamlError::Budget { .. }
         | YamlError::AliasReplayLimitExceeded { .. }
         | YamlError::AliasExpansionLimitExceeded { .. }
@@ -137,6 +148,17 @@ fn plain_message(error: &YamlError) -> String {
 fn place(location: Location, source: usize) -> Place {
     let number = |value: Option<u64>| value.and_then(|value| usize::try_from(value).ok()).unwrap_or(0);
     Place { source, start: number(location.span().byte_offset()), length: number(location.span().byte_len()) }
+}
+
+/// Of a syntax error serde-saphyr may know only line and column.
+fn syntax_place(text: &str, location: Location, source: usize) -> Place {
+    if location.span().byte_offset().is_some() {
+        return place(location, source);
+    }
+    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX).saturating_sub(1);
+    let line_start = text.split_inclusive('\n').take(number(location.line())).map(str::len).sum::<usize>();
+    let column = text.get(line_start..).unwrap_or_default().chars().take(number(location.column())).map(char::len_utf8).sum::<usize>();
+    Place { source, start: line_start + column, length: 0 }
 }
 
 /// What serde-saphyr hands out: values with locations, numbers without their spelling.

@@ -56,7 +56,11 @@ mistake!(
     "backends:\n  - mcp:\n      targets:\n        name: time\n        stdio: { cmd: uvx }\nallowUnauthenticated: yes\nallowedHosts: mcp.corp.example\nlisten: [127.0.0.1]\n"
 );
 
-mistake!(a_target_needs_a_name, "config.yaml", "backends:\n  - mcp:\n      targets:\n        - stdio: { cmd: uvx }\n        - name: \"\"\n          stdio: { cmd: uvx }\n        - name: a/b\n          stdio: { cmd: uvx }\n");
+mistake!(
+    a_target_needs_a_name,
+    "config.yaml",
+    "backends:\n  - mcp:\n      targets:\n        - stdio: { cmd: uvx }\n        - name: \"\"\n          stdio: { cmd: uvx }\n        - name: a/b\n          stdio: { cmd: uvx }\n"
+);
 
 // L2
 mistake!(
@@ -83,9 +87,17 @@ mistake!(bad_yaml_indentation_points_at_the_line, "config.yaml", "admin:\n  list
 
 mistake!(a_key_written_twice_is_refused, "config.yaml", "listen: 127.0.0.1:3000\nnaming: {}\nlisten: 127.0.0.1:4000\n");
 
-mistake!(two_targets_of_one_name_are_refused, "config.yaml", "backends:\n  - mcp:\n      targets:\n        - { name: time, stdio: { cmd: uvx } }\n        - { name: time, stdio: { cmd: npx } }\n");
+mistake!(
+    two_targets_of_one_name_are_refused,
+    "config.yaml",
+    "backends:\n  - mcp:\n      targets:\n        - { name: time, stdio: { cmd: uvx } }\n        - { name: time, stdio: { cmd: npx } }\n"
+);
 
-mistake!(bad_json_is_told_as_json, "claude_desktop_config.json", "{\n  \"mcpServers\": {\n    \"time\": { \"command\": \"uvx\" \"args\": [] }\n  }\n}\n");
+mistake!(
+    bad_json_is_told_as_json,
+    "claude_desktop_config.json",
+    "{\n  \"mcpServers\": {\n    \"time\": { \"command\": \"uvx\" \"args\": [] }\n  }\n}\n"
+);
 
 mistake!(
     a_desktop_server_has_exactly_one_way_to_reach_it,
@@ -108,7 +120,11 @@ mistake!(
 
 mistake!(an_unknown_choice_comes_with_a_suggestion, "config.yaml", "naming: { prefix: onColision, separator: \"\" }\nreadiness: most\n");
 
-mistake!(an_address_needs_host_and_port, "config.yaml", "listen: 3000\nadmin: { listen: localhost }\nmetrics: { listen: metrics.corp.example:15020 }\n");
+mistake!(
+    an_address_needs_host_and_port,
+    "config.yaml",
+    "listen: 3000\nadmin: { listen: localhost }\nmetrics: { listen: metrics.corp.example:15020 }\n"
+);
 
 // L10, D3: no credentials in URLs.
 mistake!(
@@ -129,7 +145,11 @@ mistake!(
     "tls: { cert: server.pem }\nbackends:\n  - mcp:\n      targets:\n        - { name: a, mcp: { host: \"https://a.internal\" }, tls: { ca: not-a.pem } }\n"
 );
 
-mistake!(an_empty_item_is_not_an_empty_text, "config.yaml", "allowedHosts:\n  - mcp.corp.example\n  -\nbackends:\n  - mcp:\n      targets:\n        - name: a\n          stdio:\n            cmd: uvx\n            env:\n              KEY:\n");
+mistake!(
+    an_empty_item_is_not_an_empty_text,
+    "config.yaml",
+    "allowedHosts:\n  - mcp.corp.example\n  -\nbackends:\n  - mcp:\n      targets:\n        - name: a\n          stdio:\n            cmd: uvx\n            env:\n              KEY:\n"
+);
 
 mistake!(
     hosts_and_origins_have_their_form,
@@ -143,7 +163,11 @@ mistake!(
     "backends:\n  - mcp:\n      targets:\n        - name: a\n          stdio: { cmd: uvx }\n          aliases: { \"read file\": read_file, write: \"\" }\n"
 );
 
-mistake!(one_mistake_does_not_hide_the_next, "config.yaml", "listn: 1\nbackends:\n  - mcp:\n      targets:\n        - name: a\n          stdio: { cmd: \"${UNSET}\", args: 5, x-note: fine }\n          $comment: fine\n          timeout: soon\n          era: future\n");
+mistake!(
+    one_mistake_does_not_hide_the_next,
+    "config.yaml",
+    "listn: 1\nbackends:\n  - mcp:\n      targets:\n        - name: a\n          stdio: { cmd: \"${UNSET}\", args: 5, x-note: fine }\n          $comment: fine\n          timeout: soon\n          era: future\n"
+);
 
 mistake!(a_file_of_the_wrong_kind_is_refused, "notes.txt", "just some text\n");
 

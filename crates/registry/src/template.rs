@@ -250,20 +250,20 @@ mod tests {
     fn a_placeholder_becomes_its_value_and_everything_else_stays() {
         // cases.md 6.1, R-003-47, R-005-6, D8.
         let table = [
-            ("${A}", "va"),                                                   // E1
-            ("pre-${A}-post", "pre-va-post"),                                 // E2
-            ("${A}${B}", "vavb"),                                             // E3
-            ("Bearer ${T}", "Bearer secret123"),                              // E4
-            ("${URL}/api", "https://example.com/api"),                        // E5
-            ("${MISSING:-def}", "def"),                                       // E7
-            ("${MISSING:-https://default.com}", "https://default.com"),       // E8
-            ("${M:-}", ""),                                                   // E10
-            ("${M:-a:b}", "a:b"),                                             // E11
-            ("$A", "$A"),                                                     // E13
-            ("${B} ${X1}", "vb ${B}"),                                        // E19
-            ("${A} and ${A}", "va and va"),                                   // E20
-            ("$.data.x", "$.data.x"),                                         // E26
-            ("cost $5", "cost $5"),                                           // E24
+            ("${A}", "va"),                                             // E1
+            ("pre-${A}-post", "pre-va-post"),                           // E2
+            ("${A}${B}", "vavb"),                                       // E3
+            ("Bearer ${T}", "Bearer secret123"),                        // E4
+            ("${URL}/api", "https://example.com/api"),                  // E5
+            ("${MISSING:-def}", "def"),                                 // E7
+            ("${MISSING:-https://default.com}", "https://default.com"), // E8
+            ("${M:-}", ""),                                             // E10
+            ("${M:-a:b}", "a:b"),                                       // E11
+            ("$A", "$A"),                                               // E13
+            ("${B} ${X1}", "vb ${B}"),                                  // E19
+            ("${A} and ${A}", "va and va"),                             // E20
+            ("$.data.x", "$.data.x"),                                   // E26
+            ("cost $5", "cost $5"),                                     // E24
             ("${EMPTY:-def}", ""),
             ("${EMPTY}", ""),
             ("${EMPTY:?needed}", ""),
@@ -295,10 +295,10 @@ mod tests {
     #[test]
     fn a_placeholder_that_cannot_be_replaced_is_named_with_its_position() {
         let table = [
-            ("${MISSING}", 0..10, Fault::Unset("MISSING".into())),           // E6
-            ("ab${}", 2..5, Fault::Empty),                                   // E14
-            ("${ A }", 0..6, Fault::BadName(" A ".into())),                  // E17
-            ("${A${B}}", 0..8, Fault::BadName("A${B}".into())),              // D8
+            ("${MISSING}", 0..10, Fault::Unset("MISSING".into())), // E6
+            ("ab${}", 2..5, Fault::Empty),                         // E14
+            ("${ A }", 0..6, Fault::BadName(" A ".into())),        // E17
+            ("${A${B}}", 0..8, Fault::BadName("A${B}".into())),    // D8
             ("x$<>", 1..4, Fault::Empty),
             ("$<a b>", 0..6, Fault::BadName("a b".into())),
             ("$<MISSING>", 0..10, Fault::Unset("MISSING".into())),
