@@ -1,1 +1,117 @@
-fn main() {}
+//! The binary `transom`: reads the command line and hands over to a verb.
+
+mod arguments;
+mod client;
+mod demo;
+mod failure;
+mod pretty;
+mod published;
+mod serve;
+mod settings;
+mod terminal;
+mod verbs;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+use verbs::{call, completions, demo_target, list, run, schema, serve_with, wait_for};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// One MCP endpoint in front of many MCP servers.
+#[derive(Debug, Parser)]
+#[command(name = "transom", version, args_conflicts_with_subcommands = true, subcommand_value_name = "VERB", subcommand_help_heading = "Verbs")]
+#[command(after_help = "Without a verb, `transom -f FILE` is `transom run -f FILE`. `transom demo` shows the whole thing without any file.")]
+struct Line {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    run: run::Args,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Serve what the config says
+    Run(run::Args),
+    /// Serve built-in targets on port 3000 and say what to try
+    Demo(run::Args),
+    /// List the tools of a gateway
+    List(list::Args),
+    /// Call a tool through a gateway
+    Call(call::Args),
+    /// Print the JSON Schema of config.yaml
+    Schema(schema::Args),
+    /// Print completions for a shell
+    Completions(completions::Args),
+    /// Be one of the demo's targets, on standard input and output
+    #[command(hide = true)]
+    DemoTarget(demo_target::Args),
+}
+
+fn main() -> ExitCode {
+    if std::env::args_os().len() <= 1 {
+        terminal::data(&Line::command().render_help().to_string());
+        return ExitCode::SUCCESS;
+    }
+    match act(Line::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            terminal::note(&failure.to_string());
+            ExitCode::from(failure.exit as u8)
+        }
+    }
+}
+
+fn act(line: Line) -> Result<(), Failure> {
+    match line.verb.unwrap_or(Verb::Run(line.run)) {
+        Verb::Run(args) => serve_with(run::run(args)),
+        Verb::Demo(args) => serve_with(verbs::demo::run(args)),
+        Verb::List(args) => wait_for(list::run(args)),
+        Verb::Call(args) => wait_for(call::run(args)),
+        Verb::Schema(args) => schema::run(args),
+        Verb::Completions(args) => completions::run(args, Line::command()),
+        Verb::DemoTarget(args) => wait_for(demo_target::run(args)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn parse(line: &str) -> Result<Line, clap::Error> {
+        Line::try_parse_from(std::iter::once("transom").chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Line::command().debug_assert();
+    }
+
+    #[test]
+    fn a_file_without_a_verb_is_run() {
+        let line = parse("-f a.yaml -f - --port 0").unwrap();
+        assert!(line.verb.is_none());
+        assert_eq!(line.run.file, [Path::new("a.yaml"), Path::new("-")]);
+        assert_eq!(line.run.port, Some(0));
+        let Some(Verb::Run(args)) = parse("run -f a.yaml --listen 127.0.0.1:80").unwrap().verb else { panic!() };
+        assert_eq!(args.listen.unwrap().port(), 80);
+    }
+
+    #[test]
+    fn what_is_no_usage_is_exit_code_2() {
+        for line in ["--port 70000", "run --listen nowhere", "call", "list --output xml", "fly", "validate x.json", "-f a.yaml run"] {
+            assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn help_names_the_verbs_that_exist_and_no_others() {
+        let help = Line::command().render_help().to_string();
+        for verb in ["run", "demo", "list", "call", "schema", "completions"] {
+            assert!(help.contains(&format!("\n  {verb} ")), "{verb}\n{help}");
+        }
+        assert!(!help.contains("demo-target") && !help.contains("explain"), "{help}");
+    }
+}
