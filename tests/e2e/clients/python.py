@@ -29,7 +29,7 @@ async def take(client, step):
             progress = []
 
             async def note(done, total, _message):
-                progress.append([done, total])
+                progress.append([int(done), int(total)])  # the SDK makes them floats
 
             callback = note if step.get("progress") else None
             result = plain(await client.call_tool(name, arguments, progress_callback=callback))
