@@ -18,12 +18,12 @@ check: ## does it compile, tests included
 	cargo check --workspace --all-targets
 
 test: .e2e/ready ## every test, with real MCP servers and clients
-	cargo build -p transom-cli
+	cargo build --workspace --bins
 	$(TEST)
 
 e2e: .e2e/ready ## only the tests with real servers and clients
-	cargo build -p transom-cli
-	cargo test -p transom-tests --test e2e
+	cargo build --workspace --bins
+	cargo test --workspace --test e2e
 
 lint: deny ## rustfmt, clippy, cargo-deny
 	cargo fmt --all --check
@@ -39,8 +39,8 @@ gen: ## rewrites what is generated: schema/
 	cargo run -p transom-cli -- schema config > schema/config.schema.json
 
 bench: ## CPU per request against a bare proxy, both eras, calls, lists and stdio
-	cargo build --release -p transom-cli -p transom-tests --bins
-	cargo run --release -p transom-tests --bin bench
+	cargo build --release --workspace --bins
+	cargo run --release --workspace --bin bench
 
 .e2e/ready: tests/e2e/setup.sh tests/e2e/package.json tests/e2e/package-lock.json tests/e2e/requirements.txt
 	tests/e2e/setup.sh

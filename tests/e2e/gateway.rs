@@ -14,8 +14,8 @@ pub fn transom() -> PathBuf {
         let this = std::env::current_exe().expect("the path of this test");
         let binary = this.ancestors().nth(2).expect("a target directory").join("transom");
         if !binary.exists() {
-            let built = Command::new(env!("CARGO")).args(["build", "-p", "transom-cli"]).status();
-            assert!(built.is_ok_and(|status| status.success()) && binary.exists(), "cargo build -p transom-cli makes {}", binary.display());
+            let built = Command::new(env!("CARGO")).args(["build", "--workspace", "--bin", "transom"]).status();
+            assert!(built.is_ok_and(|status| status.success()) && binary.exists(), "cargo build makes {}", binary.display());
         }
         binary
     };
