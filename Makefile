@@ -1,5 +1,8 @@
 # Every target is a visible line or two of cargo. `make help` lists them.
 
+# The binary under test, built before the tests so that none of them has to call cargo.
+export TRANSOM_BIN ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/transom
+
 TEST := $(if $(shell command -v cargo-nextest),cargo nextest run --workspace && cargo test --workspace --doc,cargo test --workspace)
 
 .PHONY: help build test check lint fmt gen deny bench e2e demo

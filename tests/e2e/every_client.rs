@@ -16,85 +16,90 @@ struct Stage {
     _directory: tempfile::TempDir,
 }
 
-fn stage() -> Stage {
+async fn stage() -> Stage {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let (web, modern) = (everything_http(), modern());
+    let (web, modern) = (everything_http().await, modern().await);
     let graph = memory(&directory.path().join("graph.jsonl"));
-    let gateway = gateway(&[everything_stdio("everything"), web.target("everything-web"), graph, time(), modern.target("modern")]);
+    let gateway = gateway(vec![everything_stdio("everything"), web.target("everything-web"), graph, time(), modern.target("modern")]).await;
     Stage { web, modern, gateway, _directory: directory }
 }
 
-#[test]
-fn the_python_sdk_uses_every_server_after_a_handshake() {
-    uses_every_server(Sdk::PythonLegacy);
+#[tokio::test]
+async fn the_python_sdk_uses_every_server_after_a_handshake() {
+    uses_every_server(Sdk::PythonLegacy).await;
 }
 
-#[test]
-fn the_python_sdk_uses_every_server_without_one() {
-    uses_every_server(Sdk::PythonAuto);
+#[tokio::test]
+async fn the_python_sdk_uses_every_server_without_one() {
+    uses_every_server(Sdk::PythonAuto).await;
 }
 
-#[test]
-fn the_typescript_client_uses_every_server_after_a_handshake() {
-    uses_every_server(Sdk::TypeScriptLegacy);
+#[tokio::test]
+async fn the_typescript_client_uses_every_server_after_a_handshake() {
+    uses_every_server(Sdk::TypeScriptLegacy).await;
 }
 
-#[test]
-fn the_typescript_client_uses_every_server_without_one() {
-    uses_every_server(Sdk::TypeScriptModern);
+#[tokio::test]
+async fn the_typescript_client_uses_every_server_without_one() {
+    uses_every_server(Sdk::TypeScriptModern).await;
 }
 
-#[test]
-fn the_first_typescript_sdk_uses_every_server_over_streamable_http() {
-    uses_every_server(Sdk::TypeScriptOne);
+#[tokio::test]
+async fn the_first_typescript_sdk_uses_every_server_over_streamable_http() {
+    uses_every_server(Sdk::TypeScriptOne).await;
 }
 
-#[test]
-fn the_first_typescript_sdk_uses_every_server_over_the_sse_of_2024() {
-    uses_every_server(Sdk::TypeScriptOneSse);
+#[tokio::test]
+async fn the_first_typescript_sdk_uses_every_server_over_the_sse_of_2024() {
+    uses_every_server(Sdk::TypeScriptOneSse).await;
 }
 
-fn uses_every_server(sdk: Sdk) {
+async fn uses_every_server(sdk: Sdk) {
     if !have(&["node", "venv"]) {
         return;
     }
-    let stage = stage();
-    let endpoint = if sdk == Sdk::TypeScriptOneSse { format!("{}/sse", stage.gateway.base) } else { stage.gateway.mcp() };
+    let stage = stage().await;
+    let endpoint = if sdk == Sdk::TypeScriptOneSse { stage.gateway.process.url("/sse") } else { stage.gateway.mcp() };
     let weather = json!({"location": "Chicago"});
     let annotated = json!({"messageType": "success", "includeImage": true});
     let long = json!({"duration": 0.4, "steps": 4});
 
     // What the servers say when nobody stands between. The second `everything` behind the gateway answers as the first.
-    let direct = sdk.legacy().talk(
-        &stage.web.url,
-        &[
-            list("tools"),
-            list("resources"),
-            list("prompts"),
-            call("get-structured-content", weather.clone()),
-            call("get-annotated-message", annotated.clone()),
-            call_with_progress("trigger-long-running-operation", long.clone()),
-            read(DOCUMENT),
-            prompt("simple-prompt", json!({})),
-        ],
-    );
+    let direct = sdk
+        .legacy()
+        .talk(
+            &stage.web.url,
+            &[
+                list("tools"),
+                list("resources"),
+                list("prompts"),
+                call("get-structured-content", weather.clone()),
+                call("get-annotated-message", annotated.clone()),
+                call_with_progress("trigger-long-running-operation", long.clone()),
+                read(DOCUMENT),
+                prompt("simple-prompt", json!({})),
+            ],
+        )
+        .await;
     let [tools, resources, prompts, structured, message, progress, document, greeting] = steps(direct.replies);
-    let direct_modern = if sdk == Sdk::TypeScriptOneSse { sdk.legacy() } else { sdk }.talk(
-        &stage.modern.url,
-        &[
-            list("tools"),
-            call("add", json!({"a": 2, "b": 40})),
-            call("tagged", json!({"text": "hi"})),
-            call_with_progress("count", json!({"to": 3})),
-            call("refuse", json!({})),
-            read("note://today"),
-            prompt("greet", json!({"name": "Ann"})),
-        ],
-    );
+    let direct_modern = if sdk == Sdk::TypeScriptOneSse { sdk.legacy() } else { sdk }
+        .talk(
+            &stage.modern.url,
+            &[
+                list("tools"),
+                call("add", json!({"a": 2, "b": 40})),
+                call("tagged", json!({"text": "hi"})),
+                call_with_progress("count", json!({"to": 3})),
+                call("refuse", json!({})),
+                read("note://today"),
+                prompt("greet", json!({"name": "Ann"})),
+            ],
+        )
+        .await;
     let [modern_tools, sum, tagged, counted, refused, note, hello] = steps(direct_modern.replies);
 
     // The lists: everything that a server offers, in full, under a name of its own.
-    let through = sdk.talk(&endpoint, &[list("tools"), list("resources"), list("prompts")]);
+    let through = sdk.talk(&endpoint, &[list("tools"), list("resources"), list("prompts")]).await;
     assert_eq!(through.revision, sdk.revision());
     let [listed, listed_resources, listed_prompts] = steps(through.replies);
     for target in ["everything", "everything-web"] {
@@ -115,27 +120,31 @@ fn uses_every_server(sdk: Sdk) {
 
     // The calls: the same content, structured content, metadata and errors, byte for byte where JSON lets us see it.
     let city = json!([{"name": "Oslo", "entityType": "city", "observations": ["has a fjord"]}]);
-    let through = sdk.talk(
-        &endpoint,
-        &[
-            call("everything__get-structured-content", weather.clone()),
-            call("everything_web__get-structured-content", weather),
-            call("everything__get-annotated-message", annotated.clone()),
-            call("everything_web__get-annotated-message", annotated),
-            call_with_progress("everything__trigger-long-running-operation", long.clone()),
-            call_with_progress("everything_web__trigger-long-running-operation", long),
-            call("add", json!({"a": 2, "b": 40})),
-            call("tagged", json!({"text": "hi"})),
-            call_with_progress("count", json!({"to": 3})),
-            call("refuse", json!({})),
-            call("create_entities", json!({"entities": city})),
-            call("read_graph", json!({})),
-            call("convert_time", json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"})),
-            call("nowhere", json!({})),
-        ],
-    );
+    let through = sdk
+        .talk(
+            &endpoint,
+            &[
+                call("everything__get-structured-content", weather.clone()),
+                call("everything_web__get-structured-content", weather),
+                call("everything__get-annotated-message", annotated.clone()),
+                call("everything_web__get-annotated-message", annotated),
+                call_with_progress("everything__trigger-long-running-operation", long.clone()),
+                call_with_progress("everything_web__trigger-long-running-operation", long),
+                call("add", json!({"a": 2, "b": 40})),
+                call("tagged", json!({"text": "hi"})),
+                call_with_progress("count", json!({"to": 3})),
+                call("refuse", json!({})),
+                call("create_entities", json!({"entities": city})),
+                call("read_graph", json!({})),
+                call("convert_time", json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"})),
+                call("nowhere", json!({})),
+            ],
+        )
+        .await;
     let answers: [Value; 14] = steps(through.replies);
-    for (answer, direct) in answers.iter().zip([&structured, &structured, &message, &message, &progress, &progress, &sum, &tagged, &counted, &refused]) {
+    for (answer, direct) in
+        answers.iter().zip([&structured, &structured, &message, &message, &progress, &progress, &sum, &tagged, &counted, &refused])
+    {
         assert_eq!(answer, direct, "through the gateway, and then direct");
     }
     assert_eq!(answers[4]["progress"], json!([[1, 4], [2, 4], [3, 4], [4, 4]]), "every step of the way was reported");
@@ -145,16 +154,18 @@ fn uses_every_server(sdk: Sdk) {
     assert!(text(&answers[13]["error"], "message").contains("Tool not found: nowhere"), "{}", answers[13]);
 
     // Resources and prompts.
-    let through = sdk.talk(
-        &endpoint,
-        &[
-            read(&resource("everything", DOCUMENT)),
-            read(&resource("everything-web", DOCUMENT)),
-            read(&resource("modern", "note://today")),
-            prompt("everything__simple-prompt", json!({})),
-            prompt("greet", json!({"name": "Ann"})),
-        ],
-    );
+    let through = sdk
+        .talk(
+            &endpoint,
+            &[
+                read(&resource("everything", DOCUMENT)),
+                read(&resource("everything-web", DOCUMENT)),
+                read(&resource("modern", "note://today")),
+                prompt("everything__simple-prompt", json!({})),
+                prompt("greet", json!({"name": "Ann"})),
+            ],
+        )
+        .await;
     let [first, second, third, same_greeting, same_hello] = steps(through.replies);
     for (answer, direct) in [(first, &document), (second, &document), (third, &note)] {
         assert_eq!(answer["contents"][0]["text"], direct["contents"][0]["text"], "{answer}");

@@ -1,9 +1,9 @@
 //! The servers behind the gateway: how each is written in a `config.yaml`, and those that must be started first.
 
-use crate::children::{Background, free_port, listening};
+use crate::children::{Background, free_port};
 use crate::install::{here, node, package, python};
 use serde_json::{Value, json};
-use std::process::Command;
+use tokio::process::Command;
 
 /// A server of its own that listens on a port.
 pub struct HttpServer {
@@ -12,24 +12,23 @@ pub struct HttpServer {
 }
 
 /// The reference server with something of everything, over Streamable HTTP. Legacy.
-pub fn everything_http() -> HttpServer {
+pub async fn everything_http() -> HttpServer {
     let port = free_port();
     let mut command = Command::new(node());
     command.arg(package("@modelcontextprotocol/server-everything/dist/index.js")).arg("streamableHttp").env("PORT", port.to_string());
-    serve("server-everything", &mut command, port)
+    serve("server-everything", &mut command, port).await
 }
 
 /// A FastMCP server, `servers/modern.py`. Both eras, so that a gateway talks to it in the modern one.
-pub fn modern() -> HttpServer {
+pub async fn modern() -> HttpServer {
     let port = free_port();
     let mut command = Command::new(python("python"));
     command.arg(here().join("servers/modern.py")).arg(port.to_string());
-    serve("modern.py", &mut command, port)
+    serve("modern.py", &mut command, port).await
 }
 
-fn serve(name: &str, command: &mut Command, port: u16) -> HttpServer {
-    let mut process = Background::start(name, command);
-    listening(&mut process, port);
+async fn serve(name: &str, command: &mut Command, port: u16) -> HttpServer {
+    let process = Background::start(name, command).listening(port).await;
     HttpServer { url: format!("http://127.0.0.1:{port}/mcp"), _process: process }
 }
 

@@ -16,7 +16,7 @@
 use crate::children::stdout;
 use crate::install::{here, node, python};
 use serde_json::{Value, json};
-use std::process::Command;
+use tokio::process::Command;
 
 /// A client in front of the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Sdk {
     }
 
     /// Has this conversation with whoever is at `url`.
-    pub fn talk(self, url: &str, steps: &[Value]) -> Talk {
+    pub async fn talk(self, url: &str, steps: &[Value]) -> Talk {
         let (program, script, how) = match self {
             Sdk::PythonLegacy => (python("python"), "python.py", "legacy"),
             Sdk::PythonAuto => (python("python"), "python.py", "auto"),
@@ -64,7 +64,7 @@ impl Sdk {
             Sdk::TypeScriptOneSse => (node(), "typescript.mjs", "sdk1-sse"),
         };
         let steps_text = json!(steps).to_string();
-        let text = stdout(Command::new(program).arg(here().join("clients").join(script)).args([url, how, &steps_text]));
+        let text = stdout(Command::new(program).arg(here().join("clients").join(script)).args([url, how, &steps_text])).await;
         let mut answer: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{self:?} printed no JSON ({error}): {text}"));
         let Value::Array(replies) = answer["replies"].take() else { panic!("{self:?} printed no replies: {text}") };
         assert_eq!(replies.len(), steps.len(), "{self:?}: a reply per step");

@@ -27,7 +27,8 @@ struct Answers {
 impl Answers {
     /// About 120 KiB of tools and 2.3 KiB of result.
     fn new(era: Era) -> Answers {
-        let property = |n: usize| json!({"type": "string", "description": format!("Argument {n} of the tool, explained in a sentence of usual length.")});
+        let property =
+            |n: usize| json!({"type": "string", "description": format!("Argument {n} of the tool, explained in a sentence of usual length.")});
         let properties: Value = (0..8).map(|n| (format!("argument_{n}"), property(n))).collect::<serde_json::Map<_, _>>().into();
         let schema = json!({"type": "object", "properties": properties, "required": ["argument_0"]});
         let tool = |n| json!({"name": format!("tool_{n:03}"), "description": "Does something useful with what it is given. ".repeat(4), "inputSchema": schema});
@@ -48,7 +49,8 @@ impl Answers {
     fn answer(&self, message: &[u8]) -> Option<String> {
         let message: Value = serde_json::from_slice(message).expect("JSON from the proxy");
         let id = message.get("id")?;
-        let opening = json!({"protocolVersion": revision(Era::Legacy), "capabilities": {"tools": {}}, "serverInfo": {"name": "backend", "version": "1"}});
+        let opening =
+            json!({"protocolVersion": revision(Era::Legacy), "capabilities": {"tools": {}}, "serverInfo": {"name": "backend", "version": "1"}});
         let discovery = json!({
             "supportedVersions": [revision(Era::Modern)], "capabilities": {"tools": {}}, "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public",
         });

@@ -104,7 +104,8 @@ struct Connection {
 
 impl Connection {
     async fn open(address: SocketAddr, era: Era) -> Connection {
-        let mut params = json!({"name": backend::TOOL, "arguments": {"argument_0": "quarterly report", "argument_1": "open", "argument_2": "finance"}});
+        let mut params =
+            json!({"name": backend::TOOL, "arguments": {"argument_0": "quarterly report", "argument_1": "open", "argument_2": "finance"}});
         let mut list = json!({});
         if era == Era::Modern {
             params["_meta"] = modern_meta();

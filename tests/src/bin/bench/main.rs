@@ -77,10 +77,13 @@ fn measure(options: &[&str]) {
         for row in ROWS {
             let server = if row.era == Era::Modern { modern } else { legacy };
             let (bare, target) = match row.between {
-                Between::Http => {
-                    (proc::start(&this, &["bare-http", &server.to_string()]).await, json!({"name": "backend", "mcp": {"host": format!("http://{server}/mcp")}}))
+                Between::Http => (
+                    proc::start(&this, &["bare-http", &server.to_string()]).await,
+                    json!({"name": "backend", "mcp": {"host": format!("http://{server}/mcp")}}),
+                ),
+                Between::Pipe => {
+                    (proc::start(&this, &["bare-pipe"]).await, json!({"name": "backend", "stdio": {"cmd": this, "args": ["stdio-server"]}}))
                 }
-                Between::Pipe => (proc::start(&this, &["bare-pipe"]).await, json!({"name": "backend", "stdio": {"cmd": this, "args": ["stdio-server"]}})),
             };
             let gateway = proc::gateway(&this, target).await;
             let (mut through_bare, mut through_gateway) = (Sample::default(), Sample::default());
@@ -113,7 +116,12 @@ async fn print_size_and_start(this: &Path, server: SocketAddr) {
     let started = start.elapsed();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let binary = std::fs::metadata(proc::transom(this)).map_or(0, |file| file.len());
-    println!("\nstart to ready {} ms · resident when idle {:.1} MiB · binary {:.1} MiB", started.as_millis(), mebibytes(gateway.resident()), mebibytes(binary));
+    println!(
+        "\nstart to ready {} ms · resident when idle {:.1} MiB · binary {:.1} MiB",
+        started.as_millis(),
+        mebibytes(gateway.resident()),
+        mebibytes(binary)
+    );
 }
 
 fn mebibytes(bytes: u64) -> f64 {
