@@ -2,6 +2,7 @@
 
 use crate::children::{PATIENCE, free_port};
 use serde_json::Value;
+use std::path::Path;
 use transom_tests::process::{Process, process};
 use transom_tests::{Http, within};
 
@@ -48,6 +49,13 @@ impl Drop for Gateway {
             eprintln!("--- what the gateway logged ---\n{}", self.process.stderr());
         }
     }
+}
+
+/// The base URL that the binary wrote to its `--url-file`.
+pub async fn wait_for_url(file: &Path) -> String {
+    let read = || std::fs::read_to_string(file).unwrap_or_default().trim().to_owned();
+    within(PATIENCE, "the gateway has bound its socket", || async { !read().is_empty() }).await;
+    read()
 }
 
 /// The URI under which a gateway offers a target's resource.

@@ -15,3 +15,4 @@ mod inspector;
 mod metrics;
 mod outage;
 mod own_client;
+mod readme;
