@@ -1,0 +1,49 @@
+# Every target is a visible line or two of cargo. `make help` lists them.
+
+# The binary under test, built before the tests so that none of them has to call cargo.
+export TRANSOM_BIN ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/transom
+
+TEST := $(if $(shell command -v cargo-nextest),cargo nextest run --workspace && cargo test --workspace --doc,cargo test --workspace)
+
+.PHONY: help build test check lint fmt gen deny bench e2e demo
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+build: ## the binary, target/release/transom
+	cargo build --release
+
+demo: ## the gateway with built-in targets on port 3000, nothing to install
+	cargo run --release -- demo
+
+check: ## does it compile, tests included
+	cargo check --workspace --all-targets
+
+test: .e2e/ready ## every test, with real MCP servers and clients
+	cargo build --workspace --bins
+	$(TEST)
+
+e2e: .e2e/ready ## only the tests with real servers and clients
+	cargo build --workspace --bins
+	cargo test --workspace --test e2e
+
+lint: deny ## rustfmt, clippy, cargo-deny
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+fmt: ## formats the code
+	cargo fmt --all
+
+deny: ## licences, banned crates, sources and advisories of the dependencies
+	.ci/deny
+
+gen: ## rewrites what is generated: schema/
+	cargo run -p transom-cli -- schema config > schema/config.schema.json
+
+bench: ## CPU per request against a bare proxy, both eras, calls, lists and stdio
+	cargo build --release --workspace --bins
+	cargo run --release --workspace --bin bench
+
+.e2e/ready: tests/e2e/setup.sh tests/e2e/package.json tests/e2e/package-lock.json tests/e2e/requirements.txt
+	tests/e2e/setup.sh

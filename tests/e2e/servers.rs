@@ -1,0 +1,55 @@
+//! The servers behind the gateway: how each is written in a `config.yaml`, and those that must be started first.
+
+use crate::children::{Background, free_port};
+use crate::install::{here, node, package, python};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// A server of its own that listens on a port.
+pub struct HttpServer {
+    pub url: String,
+    _process: Background,
+}
+
+/// The reference server with something of everything, over Streamable HTTP. Legacy.
+pub async fn everything_http() -> HttpServer {
+    let port = free_port();
+    let mut command = Command::new(node());
+    command.arg(package("@modelcontextprotocol/server-everything/dist/index.js")).arg("streamableHttp").env("PORT", port.to_string());
+    serve("server-everything", &mut command, port).await
+}
+
+/// A FastMCP server, `servers/modern.py`. Both eras, so that a gateway talks to it in the modern one.
+pub async fn modern() -> HttpServer {
+    let port = free_port();
+    let mut command = Command::new(python("python"));
+    command.arg(here().join("servers/modern.py")).arg(port.to_string());
+    serve("modern.py", &mut command, port).await
+}
+
+async fn serve(name: &str, command: &mut Command, port: u16) -> HttpServer {
+    let process = Background::start(name, command).listening(port).await;
+    HttpServer { url: format!("http://127.0.0.1:{port}/mcp"), _process: process }
+}
+
+impl HttpServer {
+    pub fn target(&self, name: &str) -> Value {
+        json!({"name": name, "mcp": {"host": self.url}})
+    }
+}
+
+/// The reference server with something of everything, over stdio. Legacy.
+pub fn everything_stdio(name: &str) -> Value {
+    json!({"name": name, "stdio": {"cmd": node(), "args": [package("@modelcontextprotocol/server-everything/dist/index.js"), "stdio"]}})
+}
+
+/// A knowledge graph in a file, over stdio. Legacy.
+pub fn memory(file: &std::path::Path) -> Value {
+    let script = package("@modelcontextprotocol/server-memory/dist/index.js");
+    json!({"name": "memory", "stdio": {"cmd": node(), "args": [script], "env": {"MEMORY_FILE_PATH": file}}})
+}
+
+/// What time it is, over stdio, in Python. Both eras.
+pub fn time() -> Value {
+    json!({"name": "time", "stdio": {"cmd": python("mcp-server-time"), "args": ["--local-timezone", "UTC"]}})
+}

@@ -1,0 +1,3 @@
+//! The specification as tests. One binary, because linking is what takes the time.
+
+mod harness;

@@ -1,0 +1,115 @@
+//! The server behind both proxies: as fast as it can be, with prepared answers.
+
+use crate::load::Era;
+use crate::revision;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::io::{BufRead, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+/// The tool that is called, one of a hundred.
+pub const TOOL: &str = "tool_042";
+
+/// Answers, ready but for the id.
+struct Answers {
+    era: Era,
+    list: String,
+    call: String,
+}
+
+impl Answers {
+    /// About 120 KiB of tools and 2.3 KiB of result.
+    fn new(era: Era) -> Answers {
+        let property =
+            |n: usize| json!({"type": "string", "description": format!("Argument {n} of the tool, explained in a sentence of usual length.")});
+        let properties: Value = (0..8).map(|n| (format!("argument_{n}"), property(n))).collect::<serde_json::Map<_, _>>().into();
+        let schema = json!({"type": "object", "properties": properties, "required": ["argument_0"]});
+        let tool = |n| json!({"name": format!("tool_{n:03}"), "description": "Does something useful with what it is given. ".repeat(4), "inputSchema": schema});
+        let mut list = json!({"tools": (0..100).map(tool).collect::<Vec<_>>()});
+        let rows: Vec<_> = (0..16).map(|n| json!({"id": n, "title": format!("Row number {n}"), "owner": "somebody", "score": 0.5})).collect();
+        let mut call = json!({"content": [{"type": "text", "text": json!(rows).to_string()}], "structuredContent": {"rows": rows}});
+        if era == Era::Modern {
+            for result in [&mut list, &mut call] {
+                result["resultType"] = json!("complete");
+            }
+            list["ttlMs"] = json!(60_000);
+            list["cacheScope"] = json!("public");
+        }
+        Answers { era, list: list.to_string(), call: call.to_string() }
+    }
+
+    /// The answer to a message; none to a notification.
+    fn answer(&self, message: &[u8]) -> Option<String> {
+        let message: Value = serde_json::from_slice(message).expect("JSON from the proxy");
+        let id = message.get("id")?;
+        let opening =
+            json!({"protocolVersion": revision(Era::Legacy), "capabilities": {"tools": {}}, "serverInfo": {"name": "backend", "version": "1"}});
+        let discovery = json!({
+            "supportedVersions": [revision(Era::Modern)], "capabilities": {"tools": {}}, "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public",
+        });
+        let result = match (message["method"].as_str().unwrap_or_default(), self.era) {
+            ("tools/call", _) => &self.call,
+            ("tools/list", _) => &self.list,
+            ("initialize", Era::Legacy) => &opening.to_string(),
+            ("server/discover", Era::Modern) => &discovery.to_string(),
+            ("ping", Era::Legacy) => "{}",
+            _ => return Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"Method not found"}}}}"#)),
+        };
+        Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
+    }
+}
+
+/// Serves on a free port until this process ends.
+pub async fn serve_http(era: Era) -> SocketAddr {
+    let answers = Arc::new(Answers::new(era));
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).ok();
+            let answers = answers.clone();
+            let service = service_fn(move |request| reply(answers.clone(), request));
+            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    address
+}
+
+async fn reply(answers: Arc<Answers>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let plain = |status| Response::builder().status(status).body(Full::default());
+    if request.method() == Method::DELETE {
+        return Ok(plain(StatusCode::OK).expect("a response"));
+    }
+    if request.method() != Method::POST {
+        return Ok(plain(StatusCode::METHOD_NOT_ALLOWED).expect("a response"));
+    }
+    let message = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let Some(answer) = answers.answer(&message) else { return Ok(plain(StatusCode::ACCEPTED).expect("a response")) };
+    let status = if answers.era == Era::Modern && answer.contains("-32601") { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    let mut response = Response::builder().status(status).header("content-type", "application/json");
+    if answers.era == Era::Legacy {
+        response = response.header("mcp-session-id", "the-only-one");
+    }
+    Ok(response.body(Full::from(answer)).expect("a response"))
+}
+
+/// The same server, legacy, on stdin and stdout.
+pub fn serve_stdio() {
+    let answers = Answers::new(Era::Legacy);
+    let mut stdout = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        if let Some(answer) = answers.answer(line.as_bytes()) {
+            let written = writeln!(stdout, "{answer}").and_then(|()| stdout.flush());
+            if written.is_err() {
+                return;
+            }
+        }
+    }
+}
