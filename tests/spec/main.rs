@@ -1,3 +1,17 @@
 //! The specification as tests. One binary, because linking is what takes the time.
 
+mod browser;
+mod children;
+mod discovery;
+mod eras;
+mod events;
+mod exhaustion;
 mod harness;
+mod health;
+mod lifecycle;
+mod metrics;
+mod names;
+mod remotes;
+mod rest;
+mod routing;
+mod sessions;

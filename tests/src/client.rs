@@ -180,10 +180,7 @@ impl Client {
 
     /// The headers a well-behaved client sends with this message.
     pub fn headers(&self, message: &Value) -> Vec<(String, String)> {
-        let mut headers = vec![
-            ("content-type".into(), "application/json".into()),
-            ("accept".into(), "application/json, text/event-stream".into()),
-        ];
+        let mut headers = vec![("content-type".into(), "application/json".into()), ("accept".into(), "application/json, text/event-stream".into())];
         if self.is_modern() {
             headers.push(("mcp-protocol-version".into(), MODERN.into()));
             headers.push(("mcp-method".into(), message["method"].as_str().unwrap_or_default().into()));

@@ -206,7 +206,10 @@ impl Gateway {
         if let Some(stop) = self.stop.take() {
             stop.send(()).ok();
         }
-        timeout(Duration::from_secs(30), &mut self.task).await.expect("the gateway stops within thirty seconds").expect("the gateway stops without a panic");
+        timeout(Duration::from_secs(30), &mut self.task)
+            .await
+            .expect("the gateway stops within thirty seconds")
+            .expect("the gateway stops without a panic");
     }
 
     /// Tells it to stop and does not wait.

@@ -55,7 +55,8 @@ impl Builder {
     pub fn target(self, target: &Target) -> Builder {
         let kind = if target.spec().transport.label() == "tcp" && target.url().ends_with("/sse") { Transport::LegacySse } else { Transport::Json };
         let host = json!({"host": target.url()});
-        let entry = if kind == Transport::LegacySse { json!({"name": target.name(), "sse": host}) } else { json!({"name": target.name(), "mcp": host}) };
+        let entry =
+            if kind == Transport::LegacySse { json!({"name": target.name(), "sse": host}) } else { json!({"name": target.name(), "mcp": host}) };
         self.entry(entry)
     }
 

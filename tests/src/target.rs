@@ -79,7 +79,10 @@ impl Hostile {
 
     /// An answer that is no UTF-8.
     pub fn invalid_utf8() -> Hostile {
-        Hostile::Body("application/json", Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"\xff\xfe\"}]}}"))
+        Hostile::Body(
+            "application/json",
+            Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"\xff\xfe\"}]}}"),
+        )
     }
 
     /// A well-formed answer of this many bytes.
@@ -388,7 +391,8 @@ impl Target {
 
     /// Changes the tools, silently.
     pub fn set_tools<const N: usize>(&self, names: [&str; N]) {
-        let tools = names.iter().map(|name| json!({"name": name, "description": format!("{name} of {}", self.0.name), "inputSchema": schema([])})).collect();
+        let tools =
+            names.iter().map(|name| json!({"name": name, "description": format!("{name} of {}", self.0.name), "inputSchema": schema([])})).collect();
         self.script(|script| script.tools = tools);
     }
 

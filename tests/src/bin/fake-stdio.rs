@@ -227,11 +227,15 @@ impl Fake {
             return Err(refused);
         }
         if !modern && era == "modern" {
-            return Err(json!({"code": -32022, "message": "Unsupported protocol version", "data": {"supported": ["2026-07-28"], "requested": "initialize"}}));
+            return Err(
+                json!({"code": -32022, "message": "Unsupported protocol version", "data": {"supported": ["2026-07-28"], "requested": "initialize"}}),
+            );
         }
         let name = &self.behaviour["name"];
         let mut result = match method {
-            "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}, "logging": {}}, "serverInfo": {"name": name, "version": "1"}}),
+            "initialize" => {
+                json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}, "logging": {}}, "serverInfo": {"name": name, "version": "1"}})
+            }
             "server/discover" => {
                 json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": true}}, "_meta": {"io.modelcontextprotocol/serverInfo": {"name": name, "version": "1"}}})
             }
@@ -284,7 +288,9 @@ impl Fake {
                 text("logged".into())
             }
             "foreign" => {
-                self.write(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "someone-else", "progress": 1}}));
+                self.write(
+                    &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "someone-else", "progress": 1}}),
+                );
                 self.write(&json!({"jsonrpc": "2.0", "id": 1, "result": {"content": []}}));
                 self.write(&json!({"jsonrpc": "2.0", "id": "spoof", "method": "tools/call", "params": {"name": "echo"}}));
                 text("done".into())

@@ -80,7 +80,13 @@ async fn post(shared: Arc<Shared>, request: Recorded, message: Value) -> Respons
     match (era, modern) {
         (Era::Legacy(_), true) => return error(400, Value::Null, -32000, "Bad Request: Server not initialized", Value::Null),
         (Era::Modern, false) => {
-            return error(400, message["id"].clone(), -32022, "Unsupported protocol version", json!({"supported": [MODERN], "requested": "initialize"}));
+            return error(
+                400,
+                message["id"].clone(),
+                -32022,
+                "Unsupported protocol version",
+                json!({"supported": [MODERN], "requested": "initialize"}),
+            );
         }
         _ => {}
     }
@@ -132,9 +138,14 @@ async fn post(shared: Arc<Shared>, request: Recorded, message: Value) -> Respons
             guard.done = true;
             json_reply(200, &first)
         }
-        Some(first) => events_reply(Reply { first: Some(first), receiver: Some(receiver), bytes: None, guard: Some(guard), then: Then::End, endpoint: None }),
+        Some(first) => {
+            events_reply(Reply { first: Some(first), receiver: Some(receiver), bytes: None, guard: Some(guard), then: Then::End, endpoint: None })
+        }
     };
-    if !modern && request.method == "initialize" && let Ok(value) = session.parse() {
+    if !modern
+        && request.method == "initialize"
+        && let Ok(value) = session.parse()
+    {
         reply.headers_mut().insert("mcp-session-id", value);
     }
     reply
@@ -249,7 +260,14 @@ fn take_notification(shared: &Shared, session: &str, message: &Value) {
 }
 
 /// Answers a request into `out`, which closes with the answer.
-async fn run(shared: Arc<Shared>, message: Value, modern: bool, out: mpsc::UnboundedSender<Value>, cancel: watch::Receiver<bool>, hostile: Option<Hostile>) {
+async fn run(
+    shared: Arc<Shared>,
+    message: Value,
+    modern: bool,
+    out: mpsc::UnboundedSender<Value>,
+    cancel: watch::Receiver<bool>,
+    hostile: Option<Hostile>,
+) {
     let id = message["id"].clone();
     let answer = answer(&shared, &message, modern, &out, cancel).await;
     let mut response = match answer {
@@ -268,7 +286,13 @@ async fn run(shared: Arc<Shared>, message: Value, modern: bool, out: mpsc::Unbou
     out.send(response).ok();
 }
 
-async fn answer(shared: &Arc<Shared>, message: &Value, modern: bool, out: &mpsc::UnboundedSender<Value>, cancel: watch::Receiver<bool>) -> super::Answer {
+async fn answer(
+    shared: &Arc<Shared>,
+    message: &Value,
+    modern: bool,
+    out: &mpsc::UnboundedSender<Value>,
+    cancel: watch::Receiver<bool>,
+) -> super::Answer {
     let method = message["method"].as_str().unwrap_or_default();
     let params = &message["params"];
     let mut result = match method {
@@ -311,7 +335,8 @@ fn plain(shared: &Shared, method: &str, params: &Value, modern: bool) -> super::
                 Era::Legacy(revision) => revision,
                 Era::Modern | Era::Both => "2025-11-25",
             };
-            let mut result = json!({"protocolVersion": revision, "capabilities": capabilities(&script), "serverInfo": {"name": shared.name, "version": "1"}});
+            let mut result =
+                json!({"protocolVersion": revision, "capabilities": capabilities(&script), "serverInfo": {"name": shared.name, "version": "1"}});
             if let Some(instructions) = &script.instructions {
                 result["instructions"] = json!(instructions);
             }
@@ -519,7 +544,9 @@ impl Body for Reply {
         };
         match next {
             Some(message) => {
-                if message.get("method").is_none() && let Some(guard) = &mut this.guard {
+                if message.get("method").is_none()
+                    && let Some(guard) = &mut this.guard
+                {
                     guard.done = true;
                 }
                 Poll::Ready(Some(Ok(Frame::data(format!("event: message\ndata: {message}\n\n").into()))))

@@ -1,0 +1,374 @@
+//! Group J: requests that are malformed, too large, too slow or too many.
+
+use std::time::{Duration, Instant};
+use transom_tests::http::RawReply;
+use transom_tests::*;
+
+const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{}}}"#;
+
+async fn one() -> (Target, Gateway) {
+    let a = target("a").tool("echo", []);
+    let gateway = gateway().target(&a).start().await;
+    (a, gateway)
+}
+
+async fn send(gateway: &Gateway, request: &str) -> RawReply {
+    let mut raw = gateway.raw().await;
+    raw.write(request.replace("$HOST", &gateway.addr().to_string()).replace("$LEN", &CALL.len().to_string()).replace("$CALL", CALL).as_bytes()).await;
+    raw.read(Duration::from_millis(400)).await
+}
+
+fn chunked(body: &str) -> String {
+    format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len())
+}
+
+// J1, CVE-2026-2833, CVE-2026-2835, CVE-2026-2836
+#[tokio::test]
+async fn ambiguous_framing_is_refused_and_nothing_runs() {
+    let (a, gateway) = one().await;
+    let head = "POST /mcp HTTP/1.1\r\nHost: $HOST\r\nContent-Type: application/json\r\n";
+    let chunks = chunked(CALL);
+    let cases = [
+        ("length and chunked", format!("{head}Content-Length: $LEN\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}")),
+        ("chunked and length", format!("{head}Transfer-Encoding: chunked\r\nContent-Length: $LEN\r\n\r\n{chunks}")),
+        ("two lengths", format!("{head}Content-Length: $LEN\r\nContent-Length: 5\r\n\r\n$CALL")),
+        ("a list of lengths", format!("{head}Content-Length: 5, $LEN\r\n\r\n$CALL")),
+        ("a signed length", format!("{head}Content-Length: +$LEN\r\n\r\n$CALL")),
+        ("a negative length", format!("{head}Content-Length: -1\r\n\r\n$CALL")),
+        ("a hexadecimal length", format!("{head}Content-Length: 0x50\r\n\r\n$CALL")),
+        ("an empty length", format!("{head}Content-Length: \r\n\r\n$CALL")),
+        ("a length beyond all", format!("{head}Content-Length: 99999999999999999999999\r\n\r\n$CALL")),
+        ("chunked, then identity", format!("{head}Transfer-Encoding: chunked, identity\r\n\r\n{chunks}")),
+        ("an unknown coding", format!("{head}Transfer-Encoding: xchunked\r\n\r\n{chunks}")),
+        ("gzip, then nothing", format!("{head}Transfer-Encoding: gzip\r\n\r\n{chunks}")),
+        ("chunked in HTTP/1.0", format!("{}Transfer-Encoding: chunked\r\n\r\n{chunks}", head.replace("HTTP/1.1", "HTTP/1.0"))),
+        ("a space before the colon", format!("{head}Content-Length : $LEN\r\n\r\n$CALL")),
+        ("a folded header", format!("{head}X-A: b\r\n c\r\nContent-Length: $LEN\r\n\r\n$CALL")),
+        ("a folded coding", format!("{head}Transfer-Encoding:\r\n chunked\r\n\r\n{chunks}")),
+        ("no colon", format!("{head}Nonsense\r\nContent-Length: $LEN\r\n\r\n$CALL")),
+        ("a NUL in a header", format!("{head}X-A: b\0c\r\nContent-Length: $LEN\r\n\r\n$CALL")),
+        ("a bare CR in a header", format!("{head}X-A: b\rc\r\nContent-Length: $LEN\r\n\r\n$CALL")),
+        ("a chunk size beyond all", format!("{head}Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n$CALL\r\n0\r\n\r\n")),
+        ("a signed chunk size", format!("{head}Transfer-Encoding: chunked\r\n\r\n+{:x}\r\n$CALL\r\n0\r\n\r\n", CALL.len())),
+        ("a chunk without its end", format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n$CALLXX0\r\n\r\n", CALL.len())),
+        ("two hosts", format!("{head}Host: evil.com\r\nContent-Length: $LEN\r\n\r\n$CALL")),
+        ("no host", "POST /mcp HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: $LEN\r\n\r\n$CALL".to_owned()),
+        ("an unknown version", format!("{}Content-Length: $LEN\r\n\r\n$CALL", head.replace("HTTP/1.1", "HTTP/3.7"))),
+        ("a space in the path", format!("{}Content-Length: $LEN\r\n\r\n$CALL", head.replace("/mcp", "/mcp /x"))),
+        ("no length at all", format!("{head}\r\n$CALL")),
+    ];
+    for (what, request) in &cases {
+        let reply = send(&gateway, request).await;
+        assert!(reply.closed || matches!(reply.status(), 400..=499 | 501 | 505), "{what}: {}", reply.text());
+        assert!(!reply.text().starts_with("HTTP/1.1 200"), "{what}: {}", reply.text());
+        assert!(a.calls().is_empty(), "{what} reached the target");
+    }
+}
+
+// J1
+#[tokio::test]
+async fn line_feeds_alone_end_no_header() {
+    let (a, gateway) = one().await;
+    let reply = send(&gateway, "POST /mcp HTTP/1.1\nHost: $HOST\nContent-Type: application/json\nContent-Length: $LEN\n\n$CALL").await;
+    assert!(!reply.text().starts_with("HTTP/1.1 200"), "{}", reply.text());
+    assert!(a.calls().is_empty());
+}
+
+// J1: an upgrade is not taken, and what follows is a request of its own or nothing.
+#[tokio::test]
+async fn an_upgrade_is_not_taken() {
+    let (a, gateway) = one().await;
+    let second = "POST /mcp HTTP/1.1\r\nHost: $HOST\r\nContent-Type: application/json\r\nContent-Length: $LEN\r\n\r\n$CALL";
+    for upgrade in ["foo", "websocket", "h2c"] {
+        let before = a.calls().len();
+        let reply =
+            send(&gateway, &format!("GET /health HTTP/1.1\r\nHost: $HOST\r\nConnection: Upgrade\r\nUpgrade: {upgrade}\r\n\r\n{second}")).await;
+        assert_ne!(reply.status(), 101, "{upgrade}");
+        let ran = a.calls().len() - before;
+        let answered = reply.text().matches("structuredContent\":{\"server").count();
+        assert_eq!(ran, answered, "{upgrade}: {ran} ran, {answered} answered: {}", reply.text());
+    }
+}
+
+// J1: what was refused early leaves nothing behind on the connection.
+#[tokio::test]
+async fn a_body_that_was_not_read_is_never_a_request() {
+    let (a, gateway) = one().await;
+    let hidden = "POST /mcp HTTP/1.1\r\nHost: $HOST\r\nContent-Type: application/json\r\nContent-Length: $LEN\r\n\r\n$CALL";
+    let hidden = hidden.replace("$HOST", &gateway.addr().to_string()).replace("$LEN", &CALL.len().to_string()).replace("$CALL", CALL);
+    for path in ["/nope", "/health", "/mcp/nobody"] {
+        let reply = send(
+            &gateway,
+            &format!("POST {path} HTTP/1.1\r\nHost: $HOST\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{hidden}", hidden.len()),
+        )
+        .await;
+        assert_eq!(reply.count(), 1, "{path}: {}", reply.text());
+    }
+    let reply =
+        send(&gateway, &format!("POST /mcp HTTP/1.1\r\nHost: $HOST\r\nOrigin: http://evil.com\r\nContent-Length: {}\r\n\r\n{hidden}", hidden.len()))
+            .await;
+    assert_eq!(reply.count(), 1);
+    assert!(a.calls().is_empty());
+}
+
+// J2
+#[tokio::test]
+async fn too_many_or_too_large_headers_are_431() {
+    let (a, gateway) = one().await;
+    let many: String = (0..101).map(|n| format!("X-{n}: y\r\n")).collect();
+    let reply = send(&gateway, &format!("POST /mcp HTTP/1.1\r\nHost: $HOST\r\n{many}Content-Length: $LEN\r\n\r\n$CALL")).await;
+    assert_eq!(reply.status(), 431, "{}", reply.text());
+    let large = "y".repeat(64 * 1024 + 1);
+    let reply = send(&gateway, &format!("POST /mcp HTTP/1.1\r\nHost: $HOST\r\nX-A: {large}\r\nContent-Length: $LEN\r\n\r\n$CALL")).await;
+    assert_eq!(reply.status(), 431, "{}", reply.text());
+    assert!(a.calls().is_empty());
+}
+
+// J2
+#[tokio::test]
+async fn doubled_and_disguised_headers_are_refused() {
+    let (a, gateway) = one().await;
+    let session = gateway.client().await.session().unwrap();
+    let cases: &[&[(&str, &str)]] = &[
+        &[("mcp-session-id", &session), ("mcp-session-id", &session)],
+        &[("mcp-session-id", &session), ("mcp-session-id", "other")],
+        &[("mcp-protocol-version", "2025-11-25"), ("mcp-protocol-version", "2025-11-25")],
+        &[("mcp-session-id", &session), ("mcp_name", "echo")],
+        &[("mcp_session_id", &session)],
+        &[("mcp_protocol_version", "2025-11-25")],
+        &[("mcp_method", "tools/call")],
+        &[("content-type", "application/json"), ("content-type", "text/plain")],
+    ];
+    for headers in cases {
+        let response = gateway.post_mcp(headers, CALL).await;
+        assert!(matches!(response.status, 400 | 415), "{headers:?}: {}", response.status);
+    }
+    assert!(a.calls().is_empty());
+}
+
+// J3
+#[tokio::test]
+async fn a_body_beyond_the_limit_is_413() {
+    let (a, gateway) = one().await;
+    let filler = "x".repeat(4 << 20);
+    let body = CALL.replace("\"arguments\":{}", &format!("\"arguments\":{{\"q\":\"{filler}\"}}"));
+    let response = gateway.http.try_send("POST", &gateway.url("/mcp"), &[("content-type", "application/json")], body.clone()).await;
+    // The gateway may close before everything was written; what it must not do is run it.
+    if let Ok(response) = response {
+        assert_eq!(response.status, 413);
+    }
+    // Said beforehand: refused before a byte of it is sent.
+    let mut raw = gateway.raw().await;
+    raw.write(
+        format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", gateway.addr(), (4 << 20) + 1)
+            .as_bytes(),
+    )
+    .await;
+    assert_eq!(raw.reply().await.status(), 413);
+    // Not said: refused while it streams.
+    let mut raw = gateway.raw().await;
+    raw.write(
+        format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n", gateway.addr()).as_bytes(),
+    )
+    .await;
+    let block = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+    for _ in 0..70 {
+        if !raw.write(block.as_bytes()).await {
+            break;
+        }
+    }
+    let reply = raw.reply().await;
+    assert!(reply.status() == 413 || reply.bytes.is_empty(), "{}", reply.text());
+    assert!(a.calls().is_empty());
+    assert!(gateway.metric("transom_rejected_total").await > 0.0);
+    gateway.client().await.call("echo", json!({})).await.result();
+}
+
+// J3
+#[tokio::test]
+async fn a_compressed_body_is_415() {
+    let (a, gateway) = one().await;
+    for coding in ["gzip", "br", "deflate", "zstd", "gzip, gzip"] {
+        assert_eq!(gateway.post_mcp(&[("content-encoding", coding)], CALL).await.status, 415, "{coding}");
+    }
+    assert!(a.calls().is_empty());
+}
+
+// J4: slow in every way, and everyone else is served.
+#[tokio::test]
+async fn the_slow_are_cut_off_and_the_others_served() {
+    let big = target("big").tool("big", []).reply("big", json!({"content": [{"type": "text", "text": "x".repeat(14 << 20)}]})).tool("echo", []);
+    let gateway = gateway().target(&big).start().await;
+    let host = gateway.addr();
+    let start = Instant::now();
+    let mut slow_heads = Vec::new();
+    for _ in 0..50 {
+        let mut raw = gateway.raw().await;
+        raw.write(format!("POST /mcp HTTP/1.1\r\nHost: {host}\r\nX-Slow: ").as_bytes()).await;
+        slow_heads.push(raw);
+    }
+    let mut slow_body = gateway.raw().await;
+    slow_body
+        .write(format!("POST /mcp HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{").as_bytes())
+        .await;
+    let mut deaf = gateway.raw().await;
+    let call = CALL.replace("echo", "big");
+    deaf.write(
+        format!("POST /mcp HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{call}", call.len()).as_bytes(),
+    )
+    .await;
+    let client = gateway.client().await;
+    let mut slowest = Duration::ZERO;
+    for _ in 0..50 {
+        let start = Instant::now();
+        client.call("echo", json!({})).await.result();
+        slowest = slowest.max(start.elapsed());
+    }
+    assert!(slowest < Duration::from_secs(2), "{slowest:?} for a good client");
+    for mut raw in slow_heads {
+        let reply = raw.read(Duration::from_secs(20)).await;
+        assert!(reply.closed, "a head may take ten seconds, not {:?}", start.elapsed());
+    }
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    // Nobody has read a byte of the large reply so far: it is given up.
+    tokio::time::sleep(Duration::from_secs(22).saturating_sub(start.elapsed())).await;
+    let reply = deaf.read(Duration::from_secs(5)).await;
+    assert!(reply.closed && reply.bytes.len() < 14 << 20, "{} bytes, closed: {}", reply.bytes.len(), reply.closed);
+    let reply = slow_body.read(Duration::from_secs(25)).await;
+    assert!(reply.closed || reply.status() == 408, "a body may take thirty seconds, not {:?}", start.elapsed());
+}
+
+// J6
+#[tokio::test]
+async fn batches_beyond_reason_are_refused() {
+    let (a, gateway) = one().await;
+    let session = gateway.client_of("2025-03-26").await.session().unwrap();
+    let many = |n: usize| format!("[{}]", vec![CALL; n].join(","));
+    for (what, body) in
+        [("ten thousand", many(10_000)), ("21", many(21)), ("none", "[]".into()), ("a number", "[1]".into()), ("nested", format!("[[{CALL}]]"))]
+    {
+        let response = gateway.post_mcp(&[("mcp-session-id", &session)], body).await;
+        assert_eq!((response.status, response.json()["error"]["code"].as_i64()), (400, Some(-32600)), "{what}: {}", response.text());
+    }
+    assert!(a.calls().is_empty());
+}
+
+// J7
+#[tokio::test]
+async fn depth_is_bounded() {
+    let (a, gateway) = one().await;
+    let nested = |n: usize| CALL.replace("\"arguments\":{}", &format!("\"arguments\":{{\"q\":{}{}}}", "[".repeat(n), "]".repeat(n)));
+    for body in [nested(65), nested(100_000), "[".repeat(100_000), "{\"a\":".repeat(100_000)] {
+        let response = gateway.post_mcp(&[], body).await;
+        assert_eq!(response.status, 400, "{}", response.text());
+        assert!(matches!(response.json()["error"]["code"].as_i64(), Some(-32600 | -32700)), "{}", response.text());
+    }
+    assert!(a.calls().is_empty());
+    assert_eq!(gateway.post_mcp(&[], nested(50)).await.status, 200);
+}
+
+// security.md 0.2 and 0.3: duplicate keys and node bombs.
+#[tokio::test]
+async fn duplicate_keys_and_node_bombs_are_refused() {
+    let (a, gateway) = one().await;
+    let bomb = CALL.replace("\"arguments\":{}", &format!("\"arguments\":{{\"q\":[{}0]}}", "{\"a\":0},".repeat(400_000)));
+    for body in [
+        r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/call","params":{"name":"echo","arguments":{}}}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call","params":{"name":"echo","arguments":{}}}"#.into(),
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","name":"echo","arguments":{}}}"#.into(),
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"a":1,"a":2}}}"#.into(),
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"a":1,"\u0061":2}}}"#.into(),
+        bomb,
+    ] {
+        let response = gateway.post_mcp(&[], body.clone()).await;
+        assert_eq!(
+            (response.status, response.json()["error"]["code"].as_i64()),
+            (400, Some(-32600)),
+            "{}: {}",
+            &body[..body.len().min(120)],
+            response.text()
+        );
+    }
+    for body in ["", "{", "nonsense", "\u{feff}{}", "{\"a\":1}x", "{'a':1}", "NaN"] {
+        let response = gateway.post_mcp(&[], body).await;
+        assert_eq!(response.status, 400, "{body:?}");
+        assert!(matches!(response.json()["error"]["code"].as_i64(), Some(-32600 | -32700)), "{body:?}: {}", response.text());
+    }
+    let response = gateway.post_mcp(&[], &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"x\":\"\xff\"}}"[..]).await;
+    assert_eq!((response.status, response.json()["error"]["code"].as_i64()), (400, Some(-32700)));
+    assert!(a.calls().is_empty());
+}
+
+// J8
+#[tokio::test]
+async fn many_idle_streams_cost_no_one_anything() {
+    let (a, gateway) = one().await;
+    let mut streams = Vec::new();
+    for number in 0..300 {
+        let client = gateway.client().await;
+        streams.push(client.stream().await);
+        if number % 3 == 0 {
+            streams.push(gateway.modern().await.listen(json!({"toolsListChanged": true})).await);
+        }
+    }
+    assert_eq!(gateway.metric("transom_streams_open").await, streams.len() as f64);
+    gateway.client().await.call("echo", json!({})).await.result();
+    eventually("the target has a stream to tell on", || async { a.streams() > 0 }).await;
+    a.set_tools(["other"]);
+    a.notify_list_changed();
+    for stream in &mut streams {
+        stream.notification("notifications/tools/list_changed").await;
+    }
+    drop(streams);
+    eventually("closed streams are forgotten", || async { gateway.metric("transom_streams_open").await == 0.0 }).await;
+}
+
+// J8: a flood towards a client that does not read is bounded, and its call still ends.
+#[tokio::test]
+async fn a_flood_of_progress_does_not_pile_up() {
+    let a = target("a").tool("flood", []).handler("flood", |_, context| async move {
+        for step in 0..20_000 {
+            context.progress(step);
+        }
+        Ok(target::text("done"))
+    });
+    let gateway = gateway().target(&a).start().await;
+    let client = gateway.client().await;
+    let message = client.message("tools/call", json!({"name": "flood", "arguments": {}, "_meta": {"progressToken": 1}}));
+    let mut stream = client.open_message(&message).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut last = Value::Null;
+    while let Some(message) = stream.message_within(Duration::from_secs(20)).await {
+        last = message;
+    }
+    assert_eq!(last["result"]["content"][0]["text"], "done", "{last}");
+}
+
+// J9
+#[tokio::test]
+async fn a_stuck_target_sheds_load_and_the_others_do_not_notice() {
+    let (stuck, fine) = (target("stuck").tool("hang", []).hostile("tools/call", Hostile::Hang), target("fine").tool("echo", []));
+    let gateway = gateway().target(&stuck).target(&fine).start().await;
+    let client = gateway.client().await;
+    let mut pending: Vec<_> = (0..300).map(|_| client.start_call("hang", json!({}))).collect();
+    let start = Instant::now();
+    let mut refused = 0;
+    for call in &mut pending {
+        let limit = Duration::from_secs(6).saturating_sub(start.elapsed()).max(Duration::from_millis(1));
+        if let Some(reply) = call.reply_within(limit).await {
+            assert_eq!(reply.error_code(), 1001, "{}", reply.raw);
+            assert_eq!(reply.status, 503);
+            assert!(reply.header("retry-after").is_some());
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 300 - 256);
+    assert_eq!(stuck.requests_of("tools/call").len(), 256);
+    let start = Instant::now();
+    fine_call(&gateway).await;
+    assert!(start.elapsed() < Duration::from_millis(500));
+}
+
+async fn fine_call(gateway: &Gateway) {
+    gateway.client().await.call("echo", json!({})).await.result();
+}
