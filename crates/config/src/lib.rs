@@ -1,8 +1,8 @@
 //! `config.yaml` as written, turned into what the gateway means.
 //!
-//! A text goes through four rooms: [`tree`] knows syntax, [`read`] knows which keys there are ([`file`], [`mcp_servers`]),
-//! [`merge`] puts several files together, and [`meant`] decides what it all means. Each notes every [`problem`] it finds, and
-//! [`load`] reports them at once. After it nobody reads YAML or the environment again.
+//! A text goes through four rooms: `tree` knows syntax, `read` knows which keys there are (`file`, `mcp_servers`), `merge` puts
+//! several files together, and `meant` decides what it all means. Each notes every `problem` it finds, and [`load`] reports them
+//! at once. After it nobody reads YAML or the environment again.
 
 mod duration;
 mod environment;
@@ -25,7 +25,7 @@ pub use watch::{Changes, watch};
 
 use problem::Problems;
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use transom_gateway::Config;
 
@@ -43,7 +43,9 @@ pub struct Source {
 impl Source {
     /// Reads a file.
     pub fn read(path: &Path) -> io::Result<Source> {
-        let text = std::fs::read_to_string(path)?;
+        let mut text = String::new();
+        // One byte more than is accepted, so that `load` says that the file is too large, and reads no endless one.
+        std::fs::File::open(path)?.take(tree::LARGEST_SOURCE as u64 + 1).read_to_string(&mut text)?;
         let base_dir = std::path::absolute(path)?.parent().map(Path::to_path_buf).unwrap_or_default();
         Ok(Source { name: path.display().to_string(), text, base_dir })
     }

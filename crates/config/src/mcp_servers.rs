@@ -66,7 +66,7 @@ fn target(name: Written<String>, server: Server, problems: &RefCell<Problems>) -
     let place = name.place;
     let kind = kind(&server.kind, problems);
     let url = server.server_url.or_later(server.url);
-    let mut target = Target { name: Written { value: name.value.map(Text), place }, ..Target::default() };
+    let mut target = Target { name: name.map(Text), ..Target::default() };
     match (server.command.get(), url.get()) {
         (None, None) => {
             return note(

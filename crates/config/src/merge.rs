@@ -77,9 +77,8 @@ fn listener(earlier: Listener, later: Listener) -> Listener {
 fn section<T>(earlier: Written<T>, later: Written<T>, merge: impl FnOnce(T, T) -> T) -> Written<T> {
     match (earlier.value, later.value) {
         (Some(old), Some(new)) => Written::new(merge(old, new), later.place),
-        (old, new) => {
-            let place = if new.is_some() { later.place } else { earlier.place };
-            Written { value: new.or(old), place }
-        }
+        (Some(old), None) => Written::new(old, earlier.place),
+        (None, Some(new)) => Written::new(new, later.place),
+        (None, None) => Written::default(),
     }
 }

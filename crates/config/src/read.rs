@@ -65,13 +65,17 @@ impl<'a> Reader<'a> {
     }
 
     fn wrong(&self, expected: &str) -> Noted {
+        self.wrong_but(expected, None)
+    }
+
+    fn wrong_but(&self, expected: &str, help: Option<String>) -> Noted {
         let found = self.node.kind();
         let message = match self.key.and_then(Node::spelling) {
             Some(key) => format!("`{key}` must be {expected}"),
             None => format!("this must be {expected}"),
         };
         let mut problem = Problem::error(self.place(), message).label(format!("this is {found}"));
-        problem.help = self.advice(expected);
+        problem.help = help.or_else(|| self.advice(expected));
         self.note(problem)
     }
 
@@ -82,8 +86,6 @@ impl<'a> Reader<'a> {
             ("a list", _) => format!("write `[{}]`", self.node.spelling()?),
             ("true or false", Value::Text(text)) if matches!(text.to_lowercase().as_str(), "yes" | "on" | "true") => "write `true`".into(),
             ("true or false", Value::Text(text)) if matches!(text.to_lowercase().as_str(), "no" | "off" | "false") => "write `false`".into(),
-            ("a map", Value::List(_)) => "remove the `- `: only one is possible here".into(),
-            ("a map", _) if self.key.is_none() => "write keys and values here, like `name: value`".into(),
             _ => return None,
         })
     }
@@ -208,7 +210,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     fn deserialize_struct<V: Visitor<'de>>(self, name: &'static str, fields: &'static [&'static str], visitor: V) -> Result<V::Value, Noted> {
-        let Value::Map(entries) = &self.node.value else { return Err(self.wrong("a map")) };
+        let Value::Map(entries) = &self.node.value else { return Err(self.wrong_but("a map", Some(format!("its keys are: {}", fields.join(", "))))) };
         let mut known = Vec::with_capacity(entries.len());
         for entry in entries {
             let key = entry.0.spelling().unwrap_or_default();

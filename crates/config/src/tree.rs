@@ -10,7 +10,7 @@ use serde_saphyr::{Error as YamlError, Location, Spanned};
 use std::fmt;
 
 /// Larger than any config a person wrote; what lies beyond is refused before it costs anything.
-const LARGEST_SOURCE: usize = 4 << 20;
+pub const LARGEST_SOURCE: usize = 4 << 20;
 
 /// The same for what a small file with aliases can grow into.
 const MOST_NODES: usize = 100_000;

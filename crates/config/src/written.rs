@@ -27,12 +27,24 @@ pub struct Written<T> {
     pub value: Option<T>,
     /// Its place; for a map or a list the place of its key.
     pub place: Place,
+    /// Whether something was written that could not be read.
+    unreadable: bool,
 }
 
 impl<T> Written<T> {
     /// A value and its place.
     pub fn new(value: T, place: Place) -> Written<T> {
-        Written { value: Some(value), place }
+        Written { value: Some(value), place, unreadable: false }
+    }
+
+    /// The value as something else, at the same place.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Written<U> {
+        Written { value: self.value.map(change), place: self.place, unreadable: self.unreadable }
+    }
+
+    /// Whether nothing was written. What could not be read is not missing: its problem is another one, and noted.
+    pub fn is_missing(&self) -> bool {
+        self.value.is_none() && !self.unreadable
     }
 
     /// The value with its place, if there is one.
@@ -42,13 +54,13 @@ impl<T> Written<T> {
 
     /// The later of two, if it was written.
     pub fn or_later(self, later: Written<T>) -> Written<T> {
-        if later.value.is_some() { later } else { self }
+        if later.is_missing() { self } else { later }
     }
 }
 
 impl<T> Default for Written<T> {
     fn default() -> Self {
-        Written { value: None, place: Place::default() }
+        Written { value: None, place: Place::default(), unreadable: false }
     }
 }
 
@@ -77,8 +89,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Written<T> {
                 let mut number = || parts.next_element::<usize>()?.ok_or_else(|| A::Error::custom("a value without its place"));
                 let place = Place { source: number()?, start: number()?, length: number()? };
                 // The reader has noted what is wrong with a value that it could not read.
-                let value = parts.next_element::<Option<T>>().ok().flatten().flatten();
-                Ok(Written { value, place })
+                let value = parts.next_element::<Option<T>>();
+                Ok(Written { unreadable: value.is_err(), value: value.ok().flatten().flatten(), place })
             }
         }
 

@@ -37,7 +37,7 @@ macro_rules! mistake {
     ($name:ident, $file:expr, $text:expr) => {
         #[test]
         fn $name() {
-            insta::assert_snapshot!(mistakes_in($file, $text));
+            insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(mistakes_in($file, $text)) });
         }
     };
 }
@@ -170,6 +170,24 @@ mistake!(
 );
 
 mistake!(a_file_of_the_wrong_kind_is_refused, "notes.txt", "just some text\n");
+
+mistake!(
+    an_alias_written_twice_is_refused,
+    "config.yaml",
+    "backends:\n  - mcp:\n      targets:\n        - name: a\n          stdio: { cmd: uvx }\n          aliases: { read: read_file, read: cat }\n"
+);
+
+mistake!(
+    a_wrong_type_is_told_once,
+    "config.yaml",
+    "backends:\n  - mcp:\n      targets:\n        - name: [a]\n          stdio: uvx mcp-server-time\n        - name: b\n          mcp: { host: { url: x } }\n"
+);
+
+mistake!(
+    what_a_variable_held_is_not_told,
+    "config.yaml",
+    "listen: ${WORD}\nstateDir: ''\ntls: { cert: \"${WORD}/a.pem\", key: ~/server.key }\nallowedHosts: [\"https://${WORD}/\"]\nallowedOrigins: [\"${WORD}\"]\nsessionKey: ${WORD}\npolicies: { defaultTimeout: \"${WORD}\" }\nbackends: [{ mcp: { targets: [{ name: a, mcp: { host: \"${WORD}://x\" } }] } }]\n"
+);
 
 #[test]
 fn a_mistake_in_the_second_file_names_the_second_file() {
