@@ -14,6 +14,7 @@ mod verbs;
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
+use transom_gateway::logging::LogFormat;
 use verbs::{call, completions, demo_target, list, run, schema, serve_with, wait_for};
 
 #[global_allocator]
@@ -54,19 +55,36 @@ fn main() -> ExitCode {
         terminal::data(&Line::command().render_help().to_string());
         return ExitCode::SUCCESS;
     }
-    match act(Line::parse()) {
+    // A child of ours, or any process of the same user, must not read our environment and memory.
+    transom_upstream::harden_process();
+    let code = match act(Line::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            transom_gateway::logging::flush();
             terminal::note(&failure.to_string());
             ExitCode::from(failure.exit as u8)
         }
-    }
+    };
+    transom_gateway::logging::flush();
+    code
+}
+
+/// Log lines of the verbs that serve: to standard error, for people on a terminal and for machines off it.
+fn log() {
+    let level = ["RUST_LOG", "LOG_LEVEL"].into_iter().find_map(|name| std::env::var(name).ok().filter(|level| !level.is_empty()));
+    transom_gateway::logging::init(LogFormat::detect(), level.as_deref().unwrap_or("info"));
 }
 
 fn act(line: Line) -> Result<(), Failure> {
     match line.verb.unwrap_or(Verb::Run(line.run)) {
-        Verb::Run(args) => serve_with(run::run(args)),
-        Verb::Demo(args) => serve_with(verbs::demo::run(args)),
+        Verb::Run(args) => {
+            log();
+            serve_with(run::run(args))
+        }
+        Verb::Demo(args) => {
+            log();
+            serve_with(verbs::demo::run(args))
+        }
         Verb::List(args) => wait_for(list::run(args)),
         Verb::Call(args) => wait_for(call::run(args)),
         Verb::Schema(args) => schema::run(args),

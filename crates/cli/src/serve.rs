@@ -39,6 +39,7 @@ pub async fn serve(args: &run::Args, settings: Settings, announce: impl FnOnce(&
         let _ = stop.send(());
         let code = stops.next().await;
         files.remove();
+        transom_gateway::logging::flush();
         std::process::exit(code);
     });
     bound
