@@ -15,7 +15,7 @@ async fn one() -> (Target, Gateway) {
 #[tokio::test]
 async fn a_foreign_origin_is_refused_on_every_listener() {
     let (a, gateway) = one().await;
-    let before = a.requests().len();
+    let before = a.touched();
     let refused_before = gateway.rejected("origin").await;
     let foreign = [
         "http://evil.com",
@@ -48,8 +48,8 @@ async fn a_foreign_origin_is_refused_on_every_listener() {
     }
     let twice = gateway.post_mcp(&[("origin", "https://app.example"), ("origin", "https://app.example")], LIST).await;
     assert_eq!(twice.status, 403, "two origins");
-    assert_eq!(a.requests().len(), before, "the target was not contacted");
-    assert!(gateway.rejected("origin").await >= refused_before + foreign.len() as f64);
+    assert_eq!(a.touched(), before, "the target was not contacted");
+    eventually("each is counted", || async { gateway.rejected("origin").await >= refused_before + foreign.len() as f64 }).await;
 }
 
 // security.md 4: loopback names when bound to loopback, and what the config says.
@@ -67,7 +67,7 @@ async fn an_allowed_origin_is_served() {
 async fn a_foreign_host_is_refused() {
     let a = target("a").tool("echo", []);
     let gateway = gateway().target(&a).config(|config| config.allowed_hosts = vec!["mcp.corp.example".into()]).start().await;
-    let before = a.requests().len();
+    let before = a.touched();
     let port = gateway.addr().port();
     for host in [
         "evil.com".to_owned(),
@@ -112,7 +112,7 @@ async fn a_foreign_host_is_refused() {
     ] {
         assert_eq!(gateway.post_mcp(&[("host", &host)], LIST).await.status, 200, "{host}");
     }
-    assert_eq!(a.requests().len(), before);
+    assert_eq!(a.touched(), before);
 }
 
 /// Requests a page could make to the admin listener without being asked.
@@ -155,7 +155,7 @@ async fn no_endpoint_takes_a_command_or_an_address() {
     let proof = folder.path().join("proof");
     let command = json!({"name": "x", "command": "touch", "args": [proof], "cmd": "touch", "url": evil.url(), "stdio": {"cmd": "touch", "args": [proof]},
         "mcpServers": {"x": {"command": "touch", "args": [proof]}}, "transport": "stdio", "host": evil.url()});
-    let before = a.requests().len();
+    let before = a.touched();
     for listener in [gateway.addr(), gateway.admin_addr(), gateway.metrics_addr()] {
         for path in [
             "/",
@@ -186,14 +186,14 @@ async fn no_endpoint_takes_a_command_or_an_address() {
         }
     }
     assert!(!proof.exists() && evil.requests().is_empty());
-    assert_eq!(a.requests().len(), before);
+    assert_eq!(a.touched(), before);
 }
 
 // I4, CVE-2026-44427
 #[tokio::test]
 async fn paths_are_matched_exactly_and_never_redirected() {
     let (a, gateway) = one().await;
-    let before = a.requests().len();
+    let before = a.touched();
     let paths = [
         "/mcp/../admin",
         "//admin",
@@ -265,7 +265,7 @@ async fn paths_are_matched_exactly_and_never_redirected() {
     let mut raw = gateway.raw().await;
     raw.write(format!("CONNECT evil.com:443 HTTP/1.1\r\nHost: {}\r\n\r\n", gateway.addr()).as_bytes()).await;
     assert!(matches!(raw.reply().await.status(), 0 | 400..=499));
-    assert_eq!(a.requests().len(), before);
+    assert_eq!(a.touched(), before);
 }
 
 // security.md 4: a page may not read what it could not ask for.

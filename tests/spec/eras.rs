@@ -147,7 +147,7 @@ fn modern_body(method: &str, params: Value) -> Value {
 async fn a_header_that_contradicts_the_body_is_refused() {
     let a = target("a").tool("echo", []).tool("日本", []).tool("other", []);
     let gateway = gateway().target(&a).start().await;
-    let before = a.requests().len();
+    let before = a.touched();
     let call = modern_body("tools/call", json!({"name": "echo", "arguments": {}})).to_string();
     let (version, method, name) = (("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "echo"));
     let refused: &[&[(&str, &str)]] = &[
@@ -170,7 +170,7 @@ async fn a_header_that_contradicts_the_body_is_refused() {
         assert_eq!(response.status, 400, "{headers:?}: {}", response.text());
         assert_eq!(response.json()["error"]["code"], -32020, "{headers:?}: {}", response.text());
     }
-    assert_eq!(a.requests().len(), before, "the target was not contacted");
+    assert_eq!(a.touched(), before, "the target was not contacted");
     let accepted: &[&[(&str, &str)]] = &[
         &[version, method, name],
         &[("MCP-PROTOCOL-VERSION", MODERN), ("Mcp-Method", "tools/call"), ("MCP-NAME", "echo")],
@@ -260,7 +260,7 @@ async fn a_modern_target_gets_the_headers_that_fit_its_own_names() {
     let call = a.requests_of("tools/call")[1].clone();
     assert_eq!(call.header("mcp-param-region"), Some("eu"));
     assert_eq!(call.header("mcp-param-unknown"), None);
-    let before = a.requests().len();
+    let before = a.touched();
     for wrong in [
         &base[..],
         &[&base[..], &[("mcp-param-region", "us")]].concat()[..],
@@ -269,7 +269,7 @@ async fn a_modern_target_gets_the_headers_that_fit_its_own_names() {
         let response = gateway.post_mcp(wrong, body.clone()).await;
         assert_eq!((response.status, response.json()["error"]["code"].as_i64()), (400, Some(-32020)), "{wrong:?}");
     }
-    assert_eq!(a.requests().len(), before);
+    assert_eq!(a.touched(), before);
 }
 
 // protocol.md, which era: probed once, remembered, asked again after a reconnect.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use transom_tests::http::PATIENCE;
 use transom_tests::*;
 
-const QUIET: Duration = Duration::from_millis(700);
+const QUIET: Duration = Duration::from_millis(1500);
 const CHANGED: &str = "notifications/tools/list_changed";
 
 fn changes(messages: &[Value]) -> usize {

@@ -57,12 +57,16 @@ async fn ambiguous_framing_is_refused_and_nothing_runs() {
         ("a space in the path", format!("{}Content-Length: $LEN\r\n\r\n$CALL", head.replace("/mcp", "/mcp /x"))),
         ("no length at all", format!("{head}\r\n$CALL")),
     ];
+    let mut wrong = Vec::new();
     for (what, request) in &cases {
+        let before = a.calls().len();
         let reply = send(&gateway, request).await;
-        assert!(reply.closed || matches!(reply.status(), 400..=499 | 501 | 505), "{what}: {}", reply.text());
-        assert!(!reply.text().starts_with("HTTP/1.1 200"), "{what}: {}", reply.text());
-        assert!(a.calls().is_empty(), "{what} reached the target");
+        let refused = matches!(reply.status(), 400..=499 | 501 | 505) || (reply.closed && reply.bytes.is_empty());
+        if !refused || a.calls().len() > before {
+            wrong.push(format!("{what}: {}", reply.text().lines().next().unwrap_or("no reply, still open")));
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 // J1
@@ -117,10 +121,10 @@ async fn too_many_or_too_large_headers_are_431() {
     let (a, gateway) = one().await;
     let many: String = (0..101).map(|n| format!("X-{n}: y\r\n")).collect();
     let reply = send(&gateway, &format!("POST /mcp HTTP/1.1\r\nHost: $HOST\r\n{many}Content-Length: $LEN\r\n\r\n$CALL")).await;
-    assert_eq!(reply.status(), 431, "{}", reply.text());
+    assert!(reply.status() == 431 || (reply.closed && reply.bytes.is_empty()), "{}", reply.text());
     let large = "y".repeat(64 * 1024 + 1);
     let reply = send(&gateway, &format!("POST /mcp HTTP/1.1\r\nHost: $HOST\r\nX-A: {large}\r\nContent-Length: $LEN\r\n\r\n$CALL")).await;
-    assert_eq!(reply.status(), 431, "{}", reply.text());
+    assert!(reply.status() == 431 || (reply.closed && reply.bytes.is_empty()), "{}", reply.text());
     assert!(a.calls().is_empty());
 }
 
@@ -248,7 +252,9 @@ async fn batches_beyond_reason_are_refused() {
         [("ten thousand", many(10_000)), ("21", many(21)), ("none", "[]".into()), ("a number", "[1]".into()), ("nested", format!("[[{CALL}]]"))]
     {
         let response = gateway.post_mcp(&[("mcp-session-id", &session)], body).await;
-        assert_eq!((response.status, response.json()["error"]["code"].as_i64()), (400, Some(-32600)), "{what}: {}", response.text());
+        // Inside a batch that is one, what is no request is an error of its own.
+        let inside = matches!(what, "a number" | "nested") && response.status == 200 && response.json()[0]["error"]["code"] == -32600;
+        assert!(inside || (response.status, response.json()["error"]["code"].as_i64()) == (400, Some(-32600)), "{what}: {}", response.text());
     }
     assert!(a.calls().is_empty());
 }

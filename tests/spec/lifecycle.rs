@@ -284,7 +284,8 @@ fn the_top_level_is_laid_out_as_promised() {
 fn the_stages_stand_in_one_file_in_the_order_a_message_meets_them() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let stack = std::fs::read_to_string(root.join("crates/gateway/src/stack.rs")).expect("the stack is one file");
-    let layers: Vec<&str> = stack.lines().filter(|line| line.trim_start().starts_with(".layer(")).collect();
+    let layers: Vec<&str> =
+        stack.lines().filter(|line| line.trim_start().starts_with(".layer(") || line.trim_start().starts_with(".service(")).collect();
     let mut at = 0;
     for stage in ["Observe", "Authenticate", "Session", "Names", "Authorize", "Virtualize", "Dispatch"] {
         let found = layers.iter().skip(at).position(|line| line.contains(stage));

@@ -176,7 +176,7 @@ async fn a_flood_of_refusals_is_logged_in_measure() {
     for _ in 0..1000 {
         gateway.post_mcp(&[("origin", "http://evil.com")], "{}").await;
     }
-    assert_eq!(gateway.rejected("origin").await - before, 1000.0, "each is counted");
+    eventually("each is counted", || async { gateway.rejected("origin").await - before >= 1000.0 }).await;
     let lines = logs.lines(&["rejected"]).len();
     assert!((1..=300).contains(&lines), "{lines} lines for a thousand refusals");
 }
@@ -219,7 +219,7 @@ async fn mangled_messages_are_never_our_own_failure() {
             match random() % 4 {
                 0 => body[at] = u8::try_from(random() % 256).unwrap_or(0),
                 1 => drop(body.remove(at)),
-                2 => body.insert(at, b"{}[]\",:0\\u\x00\xff"[random() % 13]),
+                2 => body.insert(at, b"{}[]\",:0\\u\x00\xff"[random() % 12]),
                 _ => body.truncate(at.max(1)),
             }
         }
@@ -233,20 +233,21 @@ async fn mangled_messages_are_never_our_own_failure() {
 // R-001-45, operations.md 6
 #[tokio::test]
 async fn each_operation_leaves_one_line_without_a_value() {
-    let logs = logs::capture();
     let a = target("a").tool("echo", ["password"]).reply("echo", target::text("RESULT-VALUE"));
-    let gateway = gateway().target(&a).start().await;
-    let client = gateway.client().await;
+    let process = process().target(&a).env("LOG_LEVEL", "debug").start_ready().await;
+    let client = process.client().await;
     client.call("echo", json!({"password": "ARGUMENT-VALUE"})).await.result();
-    gateway.post("/tools/echo/invoke", &json!({"arguments": {"password": "ARGUMENT-VALUE"}})).await;
-    eventually("both calls are logged", || async { logs.lines(&["tools/call", "echo"]).len() >= 2 }).await;
-    let line: Value = serde_json::from_str(&logs.lines(&["tools/call", "echo"])[0]).unwrap();
-    let fields = line.to_string();
-    for part in ["duration", "\"a\""] {
-        assert!(fields.contains(part), "{part} is missing in {fields}");
+    client.call("nope", json!({"password": "ARGUMENT-VALUE"})).await.error();
+    process.http.post_json(&process.url("/tools/echo/invoke"), &json!({"arguments": {"password": "ARGUMENT-VALUE"}})).await;
+    eventually("every call is logged", || async { process.log(&["\"tools/call\""]).len() >= 3 }).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(process.log(&["\"tools/call\""]).len(), 3, "{}", process.stderr());
+    let line: Value = serde_json::from_str(&process.log(&["\"tools/call\"", "echo"])[0]).unwrap();
+    for member in ["method", "tool", "target", "sourceTool", "generation", "principal", "outcome", "durationUs", "ownUs", "bytesIn", "bytesOut"] {
+        assert!(!line[member].is_null(), "{member} is missing in {line}");
     }
-    assert!(!logs.text().contains("ARGUMENT-VALUE"), "an argument stands in the log");
-    assert!(!logs.text().contains("RESULT-VALUE"), "a result stands in the log");
+    assert!(!process.stderr().contains("ARGUMENT-VALUE"), "an argument stands in the log");
+    assert!(!process.stderr().contains("RESULT-VALUE"), "a result stands in the log");
 }
 
 // R-001-46, R-001-47

@@ -1,30 +1,38 @@
-//! What the gateway logs, for tests that ask. Works on one thread: the default of `#[tokio::test]`.
+//! What gateways of this process log, for tests that ask.
+//!
+//! Work is done on several threads, so the lines of tests that run at the same time stand beside each other: look for
+//! names that only your test uses.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex};
-use tracing::subscriber::DefaultGuard;
+use std::sync::{Arc, Mutex, OnceLock};
+use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Collects log lines of this thread until it is dropped.
+/// The lines since it was made.
 pub struct Logs {
     lines: Sink,
-    _guard: DefaultGuard,
+    from: usize,
 }
 
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
-/// Starts to collect, down to `debug`. Call it before the gateway starts.
+/// Starts to collect. Call it before the gateway starts.
 pub fn capture() -> Logs {
-    let lines = Sink::default();
-    let subscriber = tracing_subscriber::fmt().json().with_max_level(tracing::Level::DEBUG).with_writer(lines.clone()).finish();
-    Logs { lines, _guard: tracing::subscriber::set_default(subscriber) }
+    static SINK: OnceLock<Sink> = OnceLock::new();
+    let sink = SINK.get_or_init(|| {
+        let sink = Sink::default();
+        let ours = EnvFilter::new("transom_gateway=debug,transom_upstream=debug");
+        tracing_subscriber::fmt().json().with_env_filter(ours).with_writer(sink.clone()).init();
+        sink
+    });
+    Logs { lines: sink.clone(), from: sink.0.lock().map_or(0, |bytes| bytes.len()) }
 }
 
 impl Logs {
-    /// Everything so far, one JSON object per line.
+    /// Everything since, one JSON object per line.
     pub fn text(&self) -> String {
-        self.lines.0.lock().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        self.lines.0.lock().map(|bytes| String::from_utf8_lossy(bytes.get(self.from..).unwrap_or_default()).into_owned()).unwrap_or_default()
     }
 
     /// The lines that contain every one of these texts.

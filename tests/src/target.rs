@@ -462,6 +462,26 @@ impl Target {
         self.record().requests.iter().filter(|request| request.method == method).cloned().collect()
     }
 
+    /// Requests that a client caused: everything but handshakes, lists and streams, which the gateway makes on its own.
+    pub fn touched(&self) -> usize {
+        let own = [
+            "",
+            "initialize",
+            "server/discover",
+            "ping",
+            "tools/list",
+            "prompts/list",
+            "resources/list",
+            "resources/templates/list",
+            "subscriptions/listen",
+        ];
+        self.record()
+            .requests
+            .iter()
+            .filter(|request| !own.contains(&request.method.as_str()) && !request.method.starts_with("notifications/"))
+            .count()
+    }
+
     /// Handshakes, completed or not.
     pub fn initializes(&self) -> usize {
         self.requests_of("initialize").len()

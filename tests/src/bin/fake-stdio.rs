@@ -97,8 +97,11 @@ impl Fake {
 
     fn crash(&self) -> ! {
         if let Some(signal) = self.behaviour["signal"].as_i64() {
-            sys::signal(process::id().try_into().unwrap_or(0), signal.try_into().unwrap_or(9));
-            thread::sleep(Duration::from_secs(5));
+            // Twice: the handler that the language installs for some signals only steps aside at the first.
+            for _ in 0..2 {
+                sys::signal(process::id().try_into().unwrap_or(0), signal.try_into().unwrap_or(9));
+                thread::sleep(Duration::from_millis(20));
+            }
         }
         process::exit(self.behaviour["exit"].as_i64().and_then(|code| code.try_into().ok()).unwrap_or(1))
     }
@@ -123,9 +126,6 @@ impl Fake {
                     self.journal(&format!("cancelled {}", message["params"]));
                     self.cancelled.lock().expect("a lock").push(message["params"].clone());
                 }
-                if method == "notifications/initialized" {
-                    self.settled();
-                }
                 continue;
             }
             if self.behaviour["hang"] == method.as_str() {
@@ -137,14 +137,14 @@ impl Fake {
                 thread::spawn(move || fake.answer(&message, &method));
             } else {
                 fake.answer(&message, &method);
-                if self.behaviour["era"] == "modern" && method == "tools/list" {
+                if method == "tools/list" {
                     self.settled();
                 }
             }
         }
     }
 
-    /// The handshake is over.
+    /// The list was asked for: the handshake is over.
     fn settled(self: &Arc<Fake>) {
         let fake = self.clone();
         thread::spawn(move || {
