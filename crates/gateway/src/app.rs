@@ -9,7 +9,6 @@ use crate::listener::tls::Tls;
 use crate::listener::{Closing, serve};
 use crate::runtime::Runtime;
 use crate::seal::Seal;
-use crate::session::Sessions;
 use crate::side::{Side, Which};
 use crate::stack::stack;
 use std::future::Future;
@@ -101,7 +100,7 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
     let bind = config.listen.ip();
     let gate = Gate::new(&config.allowed_hosts, &config.allowed_origins, bind);
     let (ended, when_ended) = watch::channel(false);
-    let runtime = Runtime::new(&config, Sessions::new(seal), gate, when_ended);
+    let runtime = Runtime::new(&config, Arc::new(seal), gate, when_ended);
     runtime.set_targets(config.targets.clone());
     tokio::spawn(runtime.clone().keep_current());
     tokio::spawn(runtime.clone().keep_clients_told());
