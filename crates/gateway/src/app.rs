@@ -86,9 +86,6 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
     if !config.listen.ip().is_loopback() && !config.allow_unauthenticated {
         return Err(StartError::Unauthenticated(config.listen));
     }
-    if config.allow_unauthenticated {
-        tracing::warn!(event = "unsafe_option", name = "allowUnauthenticated", "anybody who can reach the listener can call every tool");
-    }
     let tls = config.tls.clone().map(Tls::load).transpose().map_err(StartError::Tls)?;
     let main = listen(config.listen, "main")?;
     let admin = listen_at(config.admin, "admin")?;
@@ -101,6 +98,10 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
     let gate = Gate::new(&config.allowed_hosts, &config.allowed_origins, bind);
     let (ended, when_ended) = watch::channel(false);
     let runtime = Runtime::new(&config, Arc::new(seal), gate, when_ended);
+    if config.allow_unauthenticated {
+        tracing::warn!(event = "unsafe_option", name = "allowUnauthenticated", "anybody who can reach the listener can call every tool");
+        runtime.metrics.unsafe_option("allowUnauthenticated");
+    }
     runtime.set_targets(config.targets.clone());
     tokio::spawn(runtime.clone().keep_current());
     tokio::spawn(runtime.clone().keep_clients_told());

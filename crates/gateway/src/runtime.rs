@@ -256,6 +256,10 @@ impl Runtime {
             None => generation.find_source_uri(exposed).map(|entry| (entry.target_name().to_owned(), exposed.to_owned())).ok_or_else(not_found)?,
         };
         let view = generation.view(&target).ok_or_else(not_found)?;
+        let can = view.offer.as_ref().is_some_and(|offer| offer.offer.capabilities.subscribe);
+        if on && !can {
+            return Err(Failure::InvalidParams(format!("target {target} does not tell when its resources change")));
+        }
         let uris = if on {
             self.hub.watch(watcher, &target, &source).ok_or_else(|| Failure::rejected(Reject::StreamCap, "Too many subscriptions; end some first"))?
         } else {

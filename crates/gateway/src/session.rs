@@ -384,6 +384,8 @@ pub enum Answer {
     Session(Bytes, String),
     /// Taken; nothing to say.
     Accepted,
+    /// The session is over.
+    Ended,
     /// A stream, and what opens it (the acknowledgement of a modern subscription).
     Stream(Listening),
 }
@@ -488,7 +490,7 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                 };
                 self.runtime.sessions.end(token, &session);
                 self.runtime.session_ended(session.key);
-                Ok(Answer::Accepted)
+                Ok(Answer::Ended)
             }
         }
     }

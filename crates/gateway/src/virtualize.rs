@@ -60,6 +60,9 @@ impl<N: Next<SourceCall, Reply = Bytes>> Stage<Permitted<Addressed>, N> for Virt
         if call.method == Method::CallTool && !has_object_arguments(&call.params) {
             return Ok(Bytes::from_static(br#"{"content":[{"type":"text","text":"arguments must be an object"}],"isError":true}"#));
         }
+        if call.method == Method::Complete && !completes(&context, &slot) {
+            return Ok(Bytes::from_static(br#"{"completion":{"values":[],"total":0,"hasMore":false}}"#));
+        }
         let era = context.era;
         let target = slot.name.clone();
         let binding = Binding { principal: &principal, target: &target, source: &source };
@@ -77,6 +80,11 @@ impl<N: Next<SourceCall, Reply = Bytes>> Stage<Permitted<Addressed>, N> for Virt
             _ => Ok(result),
         }
     }
+}
+
+/// Whether a target can complete arguments; one that cannot is not asked.
+fn completes(context: &Context, slot: &Slot) -> bool {
+    context.generation.view(&slot.name).and_then(|view| view.offer.as_ref()).is_some_and(|offer| offer.offer.capabilities.completions)
 }
 
 fn has_object_arguments(params: &Params) -> bool {
