@@ -142,6 +142,21 @@ fn modern_body(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
+// Issue 2: h1 and h2c.
+#[tokio::test]
+async fn http2_is_spoken_without_tls() {
+    use http_body_util::{BodyExt, Full};
+    use hyper_util::rt::TokioExecutor;
+    let gateway = gateway().target(&target("a").tool("echo", [])).start().await;
+    let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http::<Full<bytes::Bytes>>();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {"n": 2}}}).to_string();
+    let request = hyper::Request::post(gateway.url("/mcp")).header("content-type", "application/json").body(Full::from(body)).unwrap();
+    let response = client.request(request).await.unwrap();
+    assert_eq!((response.version(), response.status().as_u16()), (hyper::Version::HTTP_2, 200));
+    let reply: Value = serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap();
+    assert_eq!(reply["result"]["structuredContent"]["arguments"]["n"], 2);
+}
+
 // protocol.md: headers and body say the same, or the request is refused.
 #[tokio::test]
 async fn a_header_that_contradicts_the_body_is_refused() {

@@ -29,8 +29,6 @@ async fn ambiguous_framing_is_refused_and_nothing_runs() {
     let head = "POST /mcp HTTP/1.1\r\nHost: $HOST\r\nContent-Type: application/json\r\n";
     let chunks = chunked(CALL);
     let cases = [
-        ("length and chunked", format!("{head}Content-Length: $LEN\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}")),
-        ("chunked and length", format!("{head}Transfer-Encoding: chunked\r\nContent-Length: $LEN\r\n\r\n{chunks}")),
         ("two lengths", format!("{head}Content-Length: $LEN\r\nContent-Length: 5\r\n\r\n$CALL")),
         ("a list of lengths", format!("{head}Content-Length: 5, $LEN\r\n\r\n$CALL")),
         ("a signed length", format!("{head}Content-Length: +$LEN\r\n\r\n$CALL")),
@@ -67,6 +65,22 @@ async fn ambiguous_framing_is_refused_and_nothing_runs() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+// J1: the classic of request smuggling.
+#[tokio::test]
+async fn a_length_beside_chunks_is_refused() {
+    let (a, gateway) = one().await;
+    let head = "POST /mcp HTTP/1.1\r\nHost: $HOST\r\nContent-Type: application/json\r\n";
+    let chunks = chunked(CALL);
+    for (what, request) in [
+        ("length and chunked", format!("{head}Content-Length: $LEN\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}")),
+        ("chunked and length", format!("{head}Transfer-Encoding: chunked\r\nContent-Length: $LEN\r\n\r\n{chunks}")),
+    ] {
+        let reply = send(&gateway, &request).await;
+        assert!(reply.closed && (reply.status() == 400 || reply.bytes.is_empty()), "{what}: {}", reply.text());
+        assert!(a.calls().is_empty(), "{what} reached the target");
+    }
 }
 
 // J1
@@ -141,11 +155,21 @@ async fn doubled_and_disguised_headers_are_refused() {
         &[("mcp_session_id", &session)],
         &[("mcp_protocol_version", "2025-11-25")],
         &[("mcp_method", "tools/call")],
-        &[("content-type", "application/json"), ("content-type", "text/plain")],
     ];
     for headers in cases {
         let response = gateway.post_mcp(headers, CALL).await;
         assert!(matches!(response.status, 400 | 415), "{headers:?}: {}", response.status);
+    }
+    assert!(a.calls().is_empty());
+}
+
+// J2, security.md 4: singletons sent twice are refused.
+#[tokio::test]
+async fn two_content_types_are_refused() {
+    let (a, gateway) = one().await;
+    for types in [["application/json", "text/plain"], ["text/plain", "application/json"]] {
+        let response = gateway.post_mcp(&[("content-type", types[0]), ("content-type", types[1])], CALL).await;
+        assert!(matches!(response.status, 400 | 415), "{types:?}: {}", response.status);
     }
     assert!(a.calls().is_empty());
 }

@@ -128,7 +128,7 @@ async fn one_of_three_killed_costs_its_tools_for_a_moment_and_nobody_else_anythi
     let process = process()
         .target(&a)
         .stdio("other", json!({"tools": ["other"]}))
-        .stdio("victim", json!({"tools": ["echo"], "mark": mark}))
+        .stdio("victim", json!({"tools": ["echo"], "mark": mark, "startMs": 700}))
         .start_ready()
         .await;
     let client = process.client().await;
@@ -136,18 +136,20 @@ async fn one_of_three_killed_costs_its_tools_for_a_moment_and_nobody_else_anythi
     let busy = tokio::spawn({
         let client = client.clone();
         async move {
-            for n in 0..300 {
+            for n in 0..600 {
                 client.call(["add", "other"][n % 2], json!({})).await.result();
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // Notifications of the start are over.
+    stream.drain(Duration::from_millis(1500)).await;
     let old = sys::marked(&mark)[0].pid;
     let start = Instant::now();
     sys::signal(old, 9);
     stream.notification("notifications/tools/list_changed").await;
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(client.tool_names().await, ["add", "other"], "within a second its tools are gone");
     eventually("it is back by itself", || async { client.tool_names().await == ["add", "echo", "other"] }).await;
     client.call("echo", json!({})).await.result();
     busy.await.unwrap();

@@ -339,10 +339,6 @@ async fn an_answer_that_is_none_is_1005_and_the_next_one_is_fine() {
         ("nothing", Hostile::Body("application/json", "".into())),
         ("a list", Hostile::Body("application/json", "[]".into())),
         ("no answer", Hostile::Body("application/json", r#"{"jsonrpc":"2.0","method":"x"}"#.into())),
-        (
-            "duplicate keys",
-            Hostile::Body("application/json", r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[]},"result":{"content":[1]}}"#.into()),
-        ),
     ];
     let a = target("a").tool("echo", []);
     let gateway = gateway().target(&a).start().await;
@@ -355,6 +351,15 @@ async fn an_answer_that_is_none_is_1005_and_the_next_one_is_fine() {
         a.misbehave("tools/call", None);
         eventually("it serves again", || async { client.call("echo", json!({})).await.message.get("result").is_some() }).await;
     }
+}
+
+// security.md 0.2: duplicate keys are an error everywhere.
+#[tokio::test]
+async fn an_answer_with_two_results_is_1005() {
+    let twice = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[]},"result":{"content":[1]}}"#;
+    let a = target("a").tool("echo", []).hostile("tools/call", Hostile::Body("application/json", twice.into()));
+    let gateway = gateway().target(&a).start().await;
+    gateway.client().await.call("echo", json!({})).await.failed(1005, json!(true));
 }
 
 // E: the second answer is nobody's.

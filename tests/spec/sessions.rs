@@ -373,6 +373,25 @@ async fn a_target_per_session_keeps_the_state_of_each_client() {
     assert_eq!(two.call("own__counter", json!({})).await.text(), "2", "another's end changes nothing");
 }
 
+// H12: the same over HTTP.
+#[tokio::test]
+async fn a_remote_target_per_session_has_a_session_per_client() {
+    let a = target("a").tool("echo", []);
+    let gateway = gateway().target_with(&a, |spec| spec.sessions = Sessions::PerSession).start().await;
+    let (one, two) = (gateway.client().await, gateway.client().await);
+    for client in [&one, &two, &one, &two] {
+        client.call("echo", json!({})).await.result();
+    }
+    let sessions: Vec<String> = a.requests_of("tools/call").iter().map(|call| call.header("mcp-session-id").unwrap_or_default().to_owned()).collect();
+    assert_eq!(sessions.len(), 4);
+    assert_ne!(sessions[0], sessions[1]);
+    assert_eq!((&sessions[0], &sessions[1]), (&sessions[2], &sessions[3]));
+    let ended = |a: &Target| a.requests().iter().filter(|request| request.http_method == "DELETE").count();
+    let before = ended(&a);
+    one.delete().await;
+    eventually("its session at the target ends too", || async { ended(&a) == before + 1 }).await;
+}
+
 // H13, GHSA-9pj6-vhgr-3mwh
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_sessions_is_refused_at_the_cap_and_harms_no_one() {

@@ -7,6 +7,7 @@
 //! | `mark` | a text to find the process by; copied to what it starts |
 //! | `journal` | a file that gets a line per start, call, cancellation, end of input and SIGTERM |
 //! | `crash` | `start`, `idle`, `call`, `line`; with `exit` (code) or `signal` (number); `crashOnce`: a file, made at the first crash, that prevents the next |
+//! | `startMs` | how long it takes before it reads anything |
 //! | `hang` | a method that is never answered |
 //! | `ignoreTerm`, `ignoreEof`, `grandchild`, `stopReading` | what they say |
 //! | `stderr` | bytes to write to standard error without a newline, again and again |

@@ -60,6 +60,9 @@ fn main() {
             }
         });
     }
+    if let Some(ms) = fake.behaviour["startMs"].as_u64() {
+        thread::sleep(Duration::from_millis(ms));
+    }
     fake.crash_at("start");
     fake.serve();
     fake.journal("eof");
