@@ -142,7 +142,8 @@ impl HttpLink {
             Err(Failure::Status { status: StatusCode::NOT_FOUND, .. }) if session.id.is_some() => {}
             done => return done,
         }
-        let renewed = timeout_at(deadline.at(), self.renew(&session)).await.map_err(|_| Failure::TimedOut)??;
+        // Boxed: rare, and large enough to make every call's future so.
+        let renewed = timeout_at(deadline.at(), Box::pin(self.renew(&session))).await.map_err(|_| Failure::TimedOut)??;
         match self.exchange(&renewed, ask, road, deadline, cancels).await {
             Err(Failure::Status { status: StatusCode::NOT_FOUND, .. }) => Err(Failure::NotSent("it forgets every session at once".into())),
             done => done,
@@ -362,19 +363,20 @@ impl HttpLink {
         *request.method_mut() = Verb::GET;
         request.headers_mut().remove(CONTENT_TYPE);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let response = timeout(self.tuning.handshake, self.client.send(request)).await.map_err(|_| Failure::TimedOut)??;
-        match response.status() {
-            status if status.is_server_error() => Err(Failure::Status { status, error: None, retry_after: None }),
-            status if status.is_success() && is_event_stream(response.headers()) => Ok(Some(Events::new(response.into_body(), self.tuning.message))),
-            _ => Ok(None),
-        }
+        self.open(request).await
     }
 
     /// Opens a modern subscription. `None`: the server has none to offer.
     pub(crate) async fn open_subscription(&self, ident: Ident, body: Bytes) -> Result<Option<Events>, Failure> {
         let ask = Ask::control(ident, "subscriptions/listen", body);
         let request = self.post(&self.session.load().headers, Era::Modern, &ask);
-        let response = timeout(self.tuning.handshake, self.client.send(request)).await.map_err(|_| Failure::TimedOut)??;
+        self.open(request).await
+    }
+
+    /// Some servers send the head of a stream with its first event, so there is no limit to this wait; if the server
+    /// goes, it ends.
+    async fn open(&self, request: Request<Full<Bytes>>) -> Result<Option<Events>, Failure> {
+        let response = self.client.send(request).await?;
         match response.status() {
             status if status.is_server_error() => Err(Failure::Status { status, error: None, retry_after: None }),
             status if status.is_success() && is_event_stream(response.headers()) => Ok(Some(Events::new(response.into_body(), self.tuning.message))),

@@ -32,7 +32,7 @@ pub(crate) enum Pipe {
     /// Lines for a child's standard input.
     Stdio(mpsc::Sender<Bytes>),
     /// POSTs to the endpoint of a legacy SSE server.
-    Sse(SsePipe),
+    Sse(Box<SsePipe>),
 }
 
 /// Who may hear what this connection says outside its answers.
@@ -68,7 +68,7 @@ struct Waiter {
     since: Instant,
     /// When progress was last heard.
     renewed: Option<Instant>,
-    /// Until then the wait is over only at its end: a person is being asked.
+    /// A person is being asked: the wait is over only at its end.
     asking: bool,
     road: Road,
     answer: oneshot::Sender<Result<Answer, Failure>>,
@@ -175,7 +175,7 @@ impl Mux {
         }
     }
 
-    /// One message of the other side. `false` if the connection is not worth keeping.
+    /// One message of the other side.
     pub(crate) fn incoming(self: &Arc<Self>, bytes: Bytes) {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return;

@@ -75,7 +75,7 @@ pub(crate) async fn open(
     post_headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let courier = Courier::new(client.clone(), tokio::runtime::Handle::current());
     let pipe = SsePipe { client, courier, endpoint, headers: post_headers };
-    let mux = Mux::new(Pipe::Sse(pipe), audience, ears, Down::new(), tuning);
+    let mux = Mux::new(Pipe::Sse(Box::new(pipe)), audience, ears, Down::new(), tuning);
     let reader = tokio::spawn(read(events, mux.clone()));
     Ok((mux, reader.abort_handle()))
 }

@@ -133,7 +133,7 @@ pub fn listened(name: &str, arguments: &str, token: &str) -> (Call, Arc<Outbox>)
 /// Waits shortened so that a test takes no longer than it must.
 pub fn quick() -> Tuning {
     Tuning {
-        probe: Duration::from_millis(400),
+        probe: Duration::from_secs(5),
         refresh_pause: Duration::from_millis(50),
         shortest_ttl: Duration::from_millis(100),
         backoff_first: Duration::from_millis(10),
