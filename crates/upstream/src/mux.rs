@@ -93,7 +93,14 @@ impl Mux {
 
     /// Sends a request and waits for its answer. Giving up, by time or by dropping the future, tells the target so if
     /// `cancels`.
-    pub(crate) async fn ask(self: &Arc<Self>, ident: Ident, body: Bytes, road: Road, mut deadline: Deadline, cancels: bool) -> Result<Answer, Failure> {
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        ident: Ident,
+        body: Bytes,
+        road: Road,
+        mut deadline: Deadline,
+        cancels: bool,
+    ) -> Result<Answer, Failure> {
         let (sender, mut receiver) = oneshot::channel();
         {
             let mut pending = self.pending();
@@ -456,7 +463,12 @@ mod tests {
             allow_server_requests: false,
             aliases: vec![],
         };
-        let mut child = tokio::process::Command::new("cat").stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).kill_on_drop(true).spawn().unwrap();
+        let mut child = tokio::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
         let inlet = Inlet::new(child.stdin.take().unwrap()).unwrap();
         let host = Arc::new(Counter::default());
         let audience = Audience { private: false, questions: false };
