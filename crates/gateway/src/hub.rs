@@ -296,7 +296,8 @@ fn uris_of(inner: &Inner, target: &str) -> Vec<String> {
 pub fn notification(method: &str, subscription: Option<&Id>, params: Json<'_>) -> Bytes {
     let params = match subscription {
         Some(id) => {
-            let tag = write::edited(params.get("_meta").unwrap_or(Json::trusted("{}")), |_, _| write::Edit::Keep, &[(meta::SUBSCRIPTION_ID, id.raw())]);
+            let tag =
+                write::edited(params.get("_meta").unwrap_or(Json::trusted("{}")), |_, _| write::Edit::Keep, &[(meta::SUBSCRIPTION_ID, id.raw())]);
             let edit = |key: transom_protocol::json::Key<'_>, _: Json<'_>| if key.is("_meta") { write::Edit::Drop } else { write::Edit::Keep };
             Some(write::edited(params, edit, &[("_meta", &tag)]))
         }

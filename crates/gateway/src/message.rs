@@ -62,7 +62,8 @@ impl Scope {
 
     /// Whether it leaves this in.
     pub fn admits(&self, entry: &Entry) -> bool {
-        self.server.as_deref().is_none_or(|server| server == entry.target_name()) && self.prefix.as_deref().is_none_or(|prefix| entry.exposed().starts_with(prefix))
+        self.server.as_deref().is_none_or(|server| server == entry.target_name())
+            && self.prefix.as_deref().is_none_or(|prefix| entry.exposed().starts_with(prefix))
     }
 }
 

@@ -240,7 +240,14 @@ impl Runtime {
                 self.hub.changed(&changed);
             }
             if !(event.added.is_empty() && event.removed.is_empty() && event.changed.is_empty()) {
-                tracing::info!(event = "tool-changed", generation = event.generation, added = event.added.len(), removed = event.removed.len(), changed = event.changed.len(), "tools changed");
+                tracing::info!(
+                    event = "tool-changed",
+                    generation = event.generation,
+                    added = event.added.len(),
+                    removed = event.removed.len(),
+                    changed = event.changed.len(),
+                    "tools changed"
+                );
                 // Nobody may be listening.
                 let _ = self.events.send(Arc::new(event));
             }
