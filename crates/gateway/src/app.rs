@@ -9,7 +9,6 @@ use crate::listener::tls::Tls;
 use crate::listener::{Closing, serve};
 use crate::runtime::Runtime;
 use crate::seal::Seal;
-use crate::session::Sessions;
 use crate::side::{Side, Which};
 use crate::stack::stack;
 use std::future::Future;
@@ -87,9 +86,6 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
     if !config.listen.ip().is_loopback() && !config.allow_unauthenticated {
         return Err(StartError::Unauthenticated(config.listen));
     }
-    if config.allow_unauthenticated {
-        tracing::warn!(event = "unsafe_option", name = "allowUnauthenticated", "anybody who can reach the listener can call every tool");
-    }
     let tls = config.tls.clone().map(Tls::load).transpose().map_err(StartError::Tls)?;
     let main = listen(config.listen, "main")?;
     let admin = listen_at(config.admin, "admin")?;
@@ -101,7 +97,11 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
     let bind = config.listen.ip();
     let gate = Gate::new(&config.allowed_hosts, &config.allowed_origins, bind);
     let (ended, when_ended) = watch::channel(false);
-    let runtime = Runtime::new(&config, Sessions::new(seal), gate, when_ended);
+    let runtime = Runtime::new(&config, Arc::new(seal), gate, when_ended);
+    if config.allow_unauthenticated {
+        tracing::warn!(event = "unsafe_option", name = "allowUnauthenticated", "anybody who can reach the listener can call every tool");
+        runtime.metrics.unsafe_option("allowUnauthenticated");
+    }
     runtime.set_targets(config.targets.clone());
     tokio::spawn(runtime.clone().keep_current());
     tokio::spawn(runtime.clone().keep_clients_told());

@@ -18,6 +18,7 @@ pub mod names;
 pub mod naming;
 pub mod observe;
 pub mod reply;
+pub mod request_state;
 pub mod resources;
 pub mod runtime;
 pub mod seal;

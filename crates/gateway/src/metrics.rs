@@ -95,6 +95,7 @@ pub struct Metrics {
     restarts: Family<TargetResult, Counter>,
     protocol_errors: Family<TargetResult, Counter>,
     rejected: Family<Single, Counter>,
+    unsafe_options: Family<Single, Gauge>,
     /// Requests being worked on.
     pub in_flight: Gauge,
     /// Sessions this replica knows.
@@ -181,6 +182,7 @@ impl Metrics {
             connects: register!("transom_target_connects", "Attempts to connect a target", Family::default()),
             restarts: register!("transom_target_restarts", "Connections lost that had been in service", Family::default()),
             protocol_errors: register!("transom_target_protocol_errors", "Ways in which a target broke the protocol", Family::default()),
+            unsafe_options: register!("transom_unsafe_option", "Settings that weaken a secure default", Family::default()),
             rejected: register!("transom_rejected", "Requests refused before they reached a target", Family::default()),
             allowed_call: decisions.get_or_create_owned(&[Pair("action", "call"), Pair("decision", "allow")]),
             revisions: Revision::ALL.map(revision),
@@ -305,6 +307,11 @@ impl Metrics {
         if let Some(counter) = self.revisions.get(at) {
             counter.inc();
         }
+    }
+
+    /// A setting weakens a secure default.
+    pub fn unsafe_option(&self, name: &'static str) {
+        self.unsafe_options.get_or_create(&[Pair("name", name)]).set(1);
     }
 
     /// A request was refused by this rule.

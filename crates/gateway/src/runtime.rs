@@ -7,6 +7,7 @@ use crate::logging::Sampler;
 use crate::metrics::Metrics;
 use crate::naming::Names;
 use crate::reply::{Failure, Reject};
+use crate::seal::Seal;
 use crate::session::Sessions;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -32,6 +33,8 @@ pub struct Runtime {
     slots: Mutex<Vec<Arc<Slot>>>,
     naming: Mutex<Naming>,
     wake: Arc<Wake>,
+    /// Seals what travels through clients and comes back.
+    pub seal: Arc<Seal>,
     /// Legacy sessions.
     pub sessions: Sessions,
     /// Open streams.
@@ -105,7 +108,7 @@ impl Host for Wake {
 
 impl Runtime {
     /// Everything in its place; no target is started yet.
-    pub fn new(config: &Config, sessions: Sessions, gate: crate::listener::gate::Gate, ended: watch::Receiver<bool>) -> Arc<Runtime> {
+    pub fn new(config: &Config, seal: Arc<Seal>, gate: crate::listener::gate::Gate, ended: watch::Receiver<bool>) -> Arc<Runtime> {
         let metrics = Metrics::new();
         let hub = Hub::new(metrics.clone());
         Arc::new(Runtime {
@@ -114,7 +117,8 @@ impl Runtime {
             slots: Mutex::default(),
             naming: Mutex::new(config.naming.clone()),
             wake: Arc::new(Wake { notify: Notify::new(), hub: hub.clone(), metrics: metrics.clone() }),
-            sessions,
+            sessions: Sessions::new(seal.clone()),
+            seal,
             hub,
             metrics,
             events: broadcast::Sender::new(64),
@@ -252,6 +256,10 @@ impl Runtime {
             None => generation.find_source_uri(exposed).map(|entry| (entry.target_name().to_owned(), exposed.to_owned())).ok_or_else(not_found)?,
         };
         let view = generation.view(&target).ok_or_else(not_found)?;
+        let can = view.offer.as_ref().is_some_and(|offer| offer.offer.capabilities.subscribe);
+        if on && !can {
+            return Err(Failure::InvalidParams(format!("target {target} does not tell when its resources change")));
+        }
         let uris = if on {
             self.hub.watch(watcher, &target, &source).ok_or_else(|| Failure::rejected(Reject::StreamCap, "Too many subscriptions; end some first"))?
         } else {

@@ -36,7 +36,7 @@ pub fn stack(runtime: &Arc<Runtime>) -> Mcp {
         .layer(stage(SessionStage::new(runtime.clone()))) //  Identified -> InSession
         .layer(stage(Names)) //                               InSession  -> Named: exposed name <-> tool, prefixes
         .layer(stage(Authorize::new(metrics()))) //           Named      -> Permitted
-        .layer(stage(Virtualize)) //                          Permitted  -> SourceCall
+        .layer(stage(Virtualize::new(runtime.seal.clone()))) // Permitted  -> SourceCall
         .service(Dispatch::new(metrics())); //                SourceCall -> its target
     let path = Path(Arc::new(path));
     Mcp { call: BoxCloneSyncService::new(path.clone()), list: BoxCloneSyncService::new(path.clone()), control: BoxCloneSyncService::new(path) }

@@ -3,7 +3,7 @@
 //! Both eras meet here. A request that names its revision in `_meta` is modern; `initialize` and everything else is
 //! legacy. What a message means is decided further on.
 
-use crate::generation::Kind;
+use crate::generation::{Generation, Kind};
 use crate::hub::Wants;
 use crate::listener::body::ReplyBody;
 use crate::listener::headers::McpHeaders;
@@ -120,7 +120,8 @@ impl Endpoint {
     }
 
     async fn control(&self, headers: &McpHeaders, scope: Scope, era: Era, control: Control, bytes: usize) -> Reply {
-        let context = self.context(headers, scope, era, Revision::UNSTATED, Caller::default(), bytes).await;
+        let generation = self.runtime.generation_now();
+        let context = Arc::new(new_context(generation, headers, scope, era, Revision::UNSTATED, Caller::default(), bytes));
         let form = Form { id: None, era, method: control.method(), json: headers.json, events: headers.events };
         match self.mcp.control.clone().call(Incoming { context, message: control }).await {
             Ok(answer) => answered(answer, &form),
@@ -131,9 +132,9 @@ impl Endpoint {
     /// Takes a message of a client whose transport is its session, and sends what it answers to `answers`.
     pub async fn converse(&self, session: Arc<Session>, body: Bytes, admitted: Admitted, answers: mpsc::Sender<Bytes>) {
         let headers = McpHeaders { json: true, events: true, ..McpHeaders::default() };
-        let context = |mut context: Context| {
+        let attached = |generation, caller| {
+            let mut context = new_context(generation, &headers, Scope::default(), Era::Legacy, session.revision, caller, body.len());
             context.attached = Some(session.clone());
-            context.revision = session.revision;
             Arc::new(context)
         };
         let answer = match Message::read(&body, &Limits::REQUEST) {
@@ -141,7 +142,7 @@ impl Endpoint {
                 let (id, method) = (request.id.clone(), request.method);
                 let view = ParamsView::read(&request.params);
                 let caller = view.caller(&request.params, Era::Legacy);
-                let context = context(self.new_context(&headers, Scope::default(), Era::Legacy, session.revision, caller, body.len()).await);
+                let context = attached(self.generation_for(method).await, caller);
                 match into_ask(context.clone(), Scope::default(), request, &[]) {
                     Ok(Ask::Call(incoming)) => {
                         let mut running = Running::new(self.mcp.call.clone().call(incoming), Era::Legacy, admitted);
@@ -165,12 +166,12 @@ impl Endpoint {
                 }
             }
             Ok(Message::Notification(notification)) => {
-                let context = context(self.new_context(&headers, Scope::default(), Era::Legacy, session.revision, Caller::default(), body.len()).await);
+                let context = attached(self.runtime.generation_now(), Caller::default());
                 let _ = self.mcp.control.clone().call(Incoming { context, message: notification_control(&notification) }).await;
                 None
             }
             Ok(Message::Response(response)) => {
-                let context = context(self.new_context(&headers, Scope::default(), Era::Legacy, session.revision, Caller::default(), body.len()).await);
+                let context = attached(self.runtime.generation_now(), Caller::default());
                 let _ = self.mcp.control.clone().call(Incoming { context, message: Control::Answer(response) }).await;
                 None
             }
@@ -189,34 +190,12 @@ impl Endpoint {
             Ask::List(incoming) => self.mcp.list.clone().call(incoming).await.map(|listed| list_pieces(listed).concat().into()),
             Ask::Control(incoming) => self.mcp.control.clone().call(incoming).await.map(|answer| match answer {
                 Answer::Result(result) | Answer::Session(result, _) => result,
-                Answer::Accepted | Answer::Stream(_) => Bytes::from_static(b"{}"),
+                Answer::Accepted | Answer::Ended | Answer::Stream(_) => Bytes::from_static(b"{}"),
             }),
         };
         match outcome {
             Ok(result) => write::result(id.raw(), &result),
             Err(failure) => write::error(Some(id.raw()), &failure.rpc()),
-        }
-    }
-
-    async fn context(&self, headers: &McpHeaders, scope: Scope, era: Era, revision: Revision, caller: Caller, bytes: usize) -> Arc<Context> {
-        Arc::new(self.new_context(headers, scope, era, revision, caller, bytes).await)
-    }
-
-    async fn new_context(&self, headers: &McpHeaders, scope: Scope, era: Era, revision: Revision, caller: Caller, bytes: usize) -> Context {
-        Context {
-            generation: self.runtime.generation().await,
-            started: Instant::now(),
-            era,
-            revision: headers.version.as_deref().and_then(Revision::read).unwrap_or(revision),
-            scope,
-            session_id: headers.session.clone(),
-            attached: None,
-            session: OnceLock::new(),
-            caller,
-            outbox: Arc::new(Outbox::default()),
-            bytes,
-            about: OnceLock::new(),
-            upstream_nanos: AtomicU64::new(0),
         }
     }
 
@@ -232,8 +211,17 @@ impl Endpoint {
         }
         let caller = view.caller(&request.params, era);
         let revision = if era == Era::Modern { Revision::V2026_07_28 } else { Revision::UNSTATED };
-        let context = self.context(headers, scope.clone(), era, revision, caller, bytes).await;
+        let generation = self.generation_for(request.method).await;
+        let context = Arc::new(new_context(generation, headers, scope.clone(), era, revision, caller, bytes));
         into_ask(context, scope, request, &headers.params)
+    }
+
+    /// The generation a request starts with. Only what needs to know the targets waits for the first one.
+    async fn generation_for(&self, method: Method) -> Arc<Generation> {
+        match method {
+            Method::Ping | Method::SetLevel => self.runtime.generation_now(),
+            _ => self.runtime.generation().await,
+        }
     }
 
     async fn answer(&self, ask: Ask, form: Form, admitted: Admitted) -> Reply {
@@ -298,6 +286,24 @@ impl Endpoint {
             self.runtime.rejected(reason);
         }
         failed(failure, era, id)
+    }
+}
+
+fn new_context(generation: Arc<Generation>, headers: &McpHeaders, scope: Scope, era: Era, revision: Revision, caller: Caller, bytes: usize) -> Context {
+    Context {
+        generation,
+        started: Instant::now(),
+        era,
+        revision: headers.version.as_deref().and_then(Revision::read).unwrap_or(revision),
+        scope,
+        session_id: headers.session.clone(),
+        attached: None,
+        session: OnceLock::new(),
+        caller,
+        outbox: Arc::new(Outbox::default()),
+        bytes,
+        about: OnceLock::new(),
+        upstream_nanos: AtomicU64::new(0),
     }
 }
 
@@ -727,6 +733,7 @@ fn answered(answer: Answer, form: &Form) -> Reply {
             reply
         }
         Answer::Accepted => status(StatusCode::ACCEPTED),
+        Answer::Ended => status(StatusCode::OK),
         Answer::Stream(listening) => listen(listening),
     }
 }
