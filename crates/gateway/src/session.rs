@@ -513,7 +513,8 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
     }
 }
 
-const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+/// Levels of log messages, least important first.
+pub const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 fn rpc_error(raw: &Bytes) -> RpcError {
     let json = std::str::from_utf8(raw).map_or(Json::trusted("{}"), Json::trusted);
