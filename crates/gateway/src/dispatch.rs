@@ -6,13 +6,13 @@ use crate::generation::Slot;
 use crate::message::Context;
 use crate::metrics::Metrics;
 use crate::reply::{ErrorType, Failure};
+use crate::session::Session;
 use crate::stage::Next;
 use crate::virtualize::SourceCall;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use crate::session::Session;
 use transom_upstream::{Call, CallError, Caller};
 
 /// The end of the path.

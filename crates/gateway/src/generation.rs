@@ -9,8 +9,8 @@ use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use transom_protocol::json::{Json, Key};
-use transom_protocol::write::{self, Edit};
 use transom_protocol::uri;
+use transom_protocol::write::{self, Edit};
 use transom_registry::source::{ParamHeader, SourceTool};
 use transom_upstream::{Capabilities, Item, Offer, Status, Target};
 
@@ -116,7 +116,11 @@ impl CheckedOffer {
                     let alias = aliases.iter().find(|(_, name)| *name == item.name).map(|(alias, _)| alias.clone());
                     let wish = alias.unwrap_or_else(|| item.name.clone());
                     if !transom_registry::name::is_portable(&wish) {
-                        tracing::warn!(target = target, tool = wish, "some LLM providers refuse this tool name: over 64 characters, or other than A-Z a-z 0-9 _ -");
+                        tracing::warn!(
+                            target = target,
+                            tool = wish,
+                            "some LLM providers refuse this tool name: over 64 characters, or other than A-Z a-z 0-9 _ -"
+                        );
                     }
                     let json = if tool.json.len() == item.json.len() { item.json.clone() } else { Bytes::from(tool.json) };
                     tools.push(Checked { source: Bytes::copy_from_slice(item.name.as_bytes()), wish, json, headers: tool.headers });
@@ -131,7 +135,14 @@ impl CheckedOffer {
         let plain = |items: &[Item]| -> Vec<Checked> {
             let mut seen = HashSet::new();
             let first = items.iter().filter(|item| seen.insert(item.name.as_str()));
-            first.map(|item| Checked { source: Bytes::copy_from_slice(item.name.as_bytes()), wish: item.name.clone(), json: item.json.clone(), headers: Vec::new() }).collect()
+            first
+                .map(|item| Checked {
+                    source: Bytes::copy_from_slice(item.name.as_bytes()),
+                    wish: item.name.clone(),
+                    json: item.json.clone(),
+                    headers: Vec::new(),
+                })
+                .collect()
         };
         let items = [tools, plain(&offer.prompts), plain(&offer.resources), plain(&offer.templates)];
         CheckedOffer { offer, items }
@@ -269,7 +280,9 @@ impl Generation {
                 Kind::Template => uri::exposed_template(&view.slot.name, &item.wish).into(),
             };
             let old = previous.and_then(|previous| previous.by_name.get(kind as usize)?.get(&exposed));
-            let same = |old: &&Arc<Entry>| Arc::ptr_eq(&old.slot, &view.slot) && old.source == item.source && old.available == view.available() && old.headers == item.headers;
+            let same = |old: &&Arc<Entry>| {
+                Arc::ptr_eq(&old.slot, &view.slot) && old.source == item.source && old.available == view.available() && old.headers == item.headers
+            };
             let json = with_name(kind, &item.json, &exposed);
             let entry = match old.filter(same) {
                 Some(old) if old.json == json => old.clone(),

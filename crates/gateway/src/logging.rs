@@ -217,7 +217,9 @@ mod tests {
 
     #[test]
     fn times_are_written_as_rfc_3339() {
-        for (seconds, text) in [(0, "1970-01-01T00:00:00.000007Z"), (951_782_400, "2000-02-29T00:00:00.000007Z"), (1_794_799_185, "2026-11-16T03:19:45.000007Z")] {
+        for (seconds, text) in
+            [(0, "1970-01-01T00:00:00.000007Z"), (951_782_400, "2000-02-29T00:00:00.000007Z"), (1_794_799_185, "2026-11-16T03:19:45.000007Z")]
+        {
             assert_eq!(time_text(SystemTime::UNIX_EPOCH + Duration::new(seconds, 7_000)), text);
         }
     }

@@ -6,7 +6,7 @@ use crate::reply::{ErrorType, Reject};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabel, EncodeLabelSet, EncodeMetric, LabelEncoder};
-use prometheus_client::metrics::counter::{Counter, ConstCounter};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
@@ -156,9 +156,16 @@ impl Metrics {
                 metric
             }};
         }
-        let overhead = register!("transom_overhead", "Time a request spent inside the gateway", Unit::Seconds, Histograms::<Single>::new_with_constructor(micro));
-        let decisions: Family<[Pair; 2], Counter> = register!("transom_authz_decisions", "Decisions about who may see or call what", Family::default());
-        let client_requests: Family<Single, Counter> = register!("transom_client_requests", "Requests by the protocol revision of the client", Family::default());
+        let overhead = register!(
+            "transom_overhead",
+            "Time a request spent inside the gateway",
+            Unit::Seconds,
+            Histograms::<Single>::new_with_constructor(micro)
+        );
+        let decisions: Family<[Pair; 2], Counter> =
+            register!("transom_authz_decisions", "Decisions about who may see or call what", Family::default());
+        let client_requests: Family<Single, Counter> =
+            register!("transom_client_requests", "Requests by the protocol revision of the client", Family::default());
         let revision = |r: Revision| client_requests.get_or_create_owned(&[Pair("mcp_protocol_version", r.text())]);
         let metrics = Metrics {
             operations: register!(
@@ -176,7 +183,11 @@ impl Metrics {
             overhead_call: overhead.get_or_create_owned(&[Pair("phase", "call")]),
             overhead_list: overhead.get_or_create_owned(&[Pair("phase", "list")]),
             tool_info: register!("transom_tool_info", "Tools that clients can see", Family::default()),
-            response_bytes: register!("transom_tool_response_bytes", "Bytes of tool results, as the target sent them and as the client got them", Family::default()),
+            response_bytes: register!(
+                "transom_tool_response_bytes",
+                "Bytes of tool results, as the target sent them and as the client got them",
+                Family::default()
+            ),
             target_up: register!("transom_target_up", "Whether a target is connected", Family::default()),
             target_in_flight: register!("transom_target_in_flight", "Calls under way at a target", Family::default()),
             connects: register!("transom_target_connects", "Attempts to connect a target", Family::default()),
@@ -213,7 +224,9 @@ impl Metrics {
         }
         let overflow = tools.len() >= TOOL_SETS;
         let key = if overflow { "_overflow" } else { name };
-        let series = tools.entry(key.to_owned()).or_insert_with(|| Known { series: Arc::new(ToolSeries { tool: key.to_owned(), ..ToolSeries::default() }), gone_since: None });
+        let series = tools
+            .entry(key.to_owned())
+            .or_insert_with(|| Known { series: Arc::new(ToolSeries { tool: key.to_owned(), ..ToolSeries::default() }), gone_since: None });
         series.series.clone()
     }
 
@@ -443,6 +456,11 @@ impl Collector for Process {
         fds.encode(encoder.encode_descriptor("process_open_fds", "Open files and sockets", None, fds.metric_type())?)?;
         let since = self.started.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
         let started = ConstGauge::new(since);
-        started.encode(encoder.encode_descriptor("process_start_time", "When the process started, in unix time", Some(&Unit::Seconds), started.metric_type())?)
+        started.encode(encoder.encode_descriptor(
+            "process_start_time",
+            "When the process started, in unix time",
+            Some(&Unit::Seconds),
+            started.metric_type(),
+        )?)
     }
 }

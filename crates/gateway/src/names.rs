@@ -97,8 +97,10 @@ fn resource(generation: &Generation, context: &Context, name: &str) -> Option<(A
     if let Some(entry) = generation.find_source_uri(name) {
         return in_scope(entry.target_name()).then(|| (entry.slot().clone(), name.to_owned()));
     }
-    let mut with_resources =
-        generation.views().iter().filter(|view| in_scope(&view.slot.name) && view.offer.as_ref().is_some_and(|offer| offer.offer.capabilities.resources));
+    let mut with_resources = generation
+        .views()
+        .iter()
+        .filter(|view| in_scope(&view.slot.name) && view.offer.as_ref().is_some_and(|offer| offer.offer.capabilities.resources));
     match (with_resources.next(), with_resources.next()) {
         (Some(only), None) => Some((only.slot.clone(), name.to_owned())),
         _ => None,

@@ -67,7 +67,12 @@ impl Names {
             Prefix::Never if free(self, &bare) => bare,
             Prefix::Never => {
                 let other = self.taken.get(&(kind, bare)).map_or("another target", |(_, target, _)| target);
-                tracing::error!(name, first = other, second = target, "two targets offer the same name and naming.prefix is never; the second is left out");
+                tracing::error!(
+                    name,
+                    first = other,
+                    second = target,
+                    "two targets offer the same name and naming.prefix is never; the second is left out"
+                );
                 return None;
             }
             Prefix::OnCollision | Prefix::Always => {

@@ -337,7 +337,9 @@ fn with_server(raw: &Bytes, server: &str) -> RpcError {
             let edit = |key: transom_protocol::json::Key<'_>, _: Json<'_>| if key.is("server") { Edit::Drop } else { Edit::Keep };
             write::edited(data, edit, &[("server", name.as_bytes())])
         }
-        Some(data) if data.raw() != "null" => write::edited(Json::trusted("{}"), |_, _| Edit::Keep, &[("value", data.raw().as_bytes()), ("server", name.as_bytes())]),
+        Some(data) if data.raw() != "null" => {
+            write::edited(Json::trusted("{}"), |_, _| Edit::Keep, &[("value", data.raw().as_bytes()), ("server", name.as_bytes())])
+        }
         _ => write::edited(Json::trusted("{}"), |_, _| Edit::Keep, &[("server", name.as_bytes())]),
     };
     RpcError { code, message, data: Some(data.into()) }

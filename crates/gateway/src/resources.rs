@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use transom_protocol::json::{Json, Key, Kind};
-use transom_protocol::write::{self, Edit};
 use transom_protocol::uri;
+use transom_protocol::write::{self, Edit};
 
 /// A `resources/read` result whose `contents[].uri` are the URIs clients know.
 pub fn exposed_contents(target: &str, result: &Bytes) -> Bytes {

@@ -240,7 +240,14 @@ impl Runtime {
                 self.hub.changed(&changed);
             }
             if !(event.added.is_empty() && event.removed.is_empty() && event.changed.is_empty()) {
-                tracing::info!(event = "tool-changed", generation = event.generation, added = event.added.len(), removed = event.removed.len(), changed = event.changed.len(), "tools changed");
+                tracing::info!(
+                    event = "tool-changed",
+                    generation = event.generation,
+                    added = event.added.len(),
+                    removed = event.removed.len(),
+                    changed = event.changed.len(),
+                    "tools changed"
+                );
                 // Nobody may be listening.
                 let _ = self.events.send(Arc::new(event));
             }
@@ -296,7 +303,7 @@ impl Runtime {
     pub async fn keep_tidy(self: Arc<Self>) {
         loop {
             tokio::time::sleep(Duration::from_secs(5)).await;
-            for session in self.sessions.sweep(|session| self.hub.has_stream(session)) {
+            for session in self.sessions.sweep(&self.hub.listening()) {
                 self.session_ended(session);
             }
             self.metrics.sweep();

@@ -216,7 +216,13 @@ impl Sessions {
     }
 
     /// A new session and its id; `None` if there is no room.
-    pub fn create(&self, revision: Revision, abilities: Abilities, client_info: Option<Bytes>, principal: &Principal) -> Option<(String, Arc<Session>)> {
+    pub fn create(
+        &self,
+        revision: Revision,
+        abilities: Abilities,
+        client_info: Option<Bytes>,
+        principal: &Principal,
+    ) -> Option<(String, Arc<Session>)> {
         let key = SessionKey(rand::random());
         let mut record = vec![1, revision as u8, abilities.bits()];
         record.extend_from_slice(&(unix_now() + LIFETIME.as_secs()).to_le_bytes());
@@ -265,7 +271,11 @@ impl Sessions {
         let (expiry, key) = rest.split_first_chunk::<8>()?;
         let key = u128::from_le_bytes(key.try_into().ok()?);
         let revision = Revision::ALL.into_iter().find(|r| *r as u8 == revision)?;
-        (u64::from_le_bytes(*expiry) > unix_now() && owner == principal.key().as_bytes()).then_some((SessionKey(key), revision, Abilities::from_bits(abilities)))
+        (u64::from_le_bytes(*expiry) > unix_now() && owner == principal.key().as_bytes()).then_some((
+            SessionKey(key),
+            revision,
+            Abilities::from_bits(abilities),
+        ))
     }
 
     /// Ends a session on this replica.
@@ -288,7 +298,7 @@ impl Sessions {
     }
 
     /// Forgets sessions that nobody has used for long or that never got past `initialize`. Their ids stay good.
-    pub fn sweep(&self, in_use: impl Fn(SessionKey) -> bool) -> Vec<SessionKey> {
+    pub fn sweep(&self, listening: &HashSet<SessionKey>) -> Vec<SessionKey> {
         let now = now();
         let mut gone = Vec::new();
         for shard in &self.shards {
@@ -296,7 +306,7 @@ impl Sessions {
             shard.retain(|_, session| {
                 let idle = now.saturating_sub(session.last_used.load(Relaxed));
                 let limit = if session.ready.load(Relaxed) { IDLE } else { OPENING };
-                let keep = idle <= limit.as_secs() || session.in_flight.lock().is_ok_and(|calls| !calls.is_empty()) || in_use(session.key);
+                let keep = idle <= limit.as_secs() || session.in_flight.lock().is_ok_and(|calls| !calls.is_empty()) || listening.contains(&session.key);
                 if !keep {
                     gone.push(session.key);
                 }
@@ -444,7 +454,11 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
             Control::Discover => Ok(Answer::Result(discover_result(&context.generation))),
             Control::Cancelled(id) => {
                 if let Some(session) = session
-                    && let Some(cancel) = session.in_flight.lock().ok().and_then(|mut calls| calls.get_mut(&id).map(|slot| std::mem::replace(slot, oneshot::channel().0)))
+                    && let Some(cancel) = session
+                        .in_flight
+                        .lock()
+                        .ok()
+                        .and_then(|mut calls| calls.get_mut(&id).map(|slot| std::mem::replace(slot, oneshot::channel().0)))
                 {
                     // The request may have just ended; then there is nothing to take back.
                     let _ = cancel.send(());
@@ -454,7 +468,9 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
             Control::Notification => Ok(Answer::Accepted),
             Control::Answer(response) => {
                 let waiting = session.zip(response.id).and_then(|(session, id)| session.owed.lock().ok()?.remove(&id));
-                let waiting = waiting.ok_or_else(|| Failure::rejected(Reject::InvalidRequest, "Invalid request: a response to a request that this session was not asked"))?;
+                let waiting = waiting.ok_or_else(|| {
+                    Failure::rejected(Reject::InvalidRequest, "Invalid request: a response to a request that this session was not asked")
+                })?;
                 let _ = waiting.send(response.outcome.map_err(|error| rpc_error(&error)));
                 Ok(Answer::Accepted)
             }
@@ -471,7 +487,8 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                 let subscription = wants.subscription.clone();
                 let first = subscription.as_ref().map(|id| acknowledgement(id, &wants));
                 let last = subscription.as_ref().map(|id| {
-                    let result = format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{}\":{}}}}}", meta::SUBSCRIPTION_ID, String::from_utf8_lossy(id.raw()));
+                    let result =
+                        format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{}\":{}}}}}", meta::SUBSCRIPTION_ID, String::from_utf8_lossy(id.raw()));
                     write::result(id.raw(), result.as_bytes())
                 });
                 let stream = self.runtime.hub.open(wants, session.map(|session| session.key), context.scope.clone());
@@ -496,7 +513,8 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
     }
 }
 
-const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+/// Levels of log messages, least important first.
+pub const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 fn rpc_error(raw: &Bytes) -> RpcError {
     let json = std::str::from_utf8(raw).map_or(Json::trusted("{}"), Json::trusted);
@@ -560,7 +578,8 @@ fn instructions(generation: &Generation) -> Option<String> {
 
 fn initialize_result(generation: &Generation, revision: Revision) -> Bytes {
     let instructions = instructions(generation).map_or(String::new(), |text| format!(",\"instructions\":{}", write::quoted(&text)));
-    format!(r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{SERVER_INFO}{instructions}}}"#, revision.text(), capabilities(generation)).into()
+    format!(r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{SERVER_INFO}{instructions}}}"#, revision.text(), capabilities(generation))
+        .into()
 }
 
 fn discover_result(generation: &Generation) -> Bytes {

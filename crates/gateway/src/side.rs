@@ -72,8 +72,15 @@ impl Handler for Side {
                 if let Some(sink) = crate::logging::sink() {
                     self.runtime.metrics.log_lines_dropped.inc_by(sink.take_dropped());
                 }
-                let openmetrics = request.headers().get(header::ACCEPT).is_some_and(|accept| accept.to_str().unwrap_or("").contains("application/openmetrics-text"));
-                let kind = if openmetrics { "application/openmetrics-text; version=1.0.0; charset=utf-8" } else { "text/plain; version=0.0.4; charset=utf-8" };
+                let openmetrics = request
+                    .headers()
+                    .get(header::ACCEPT)
+                    .is_some_and(|accept| accept.to_str().unwrap_or("").contains("application/openmetrics-text"));
+                let kind = if openmetrics {
+                    "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                } else {
+                    "text/plain; version=0.0.4; charset=utf-8"
+                };
                 let mut reply = json(StatusCode::OK, self.runtime.metrics.page(openmetrics).as_bytes().to_vec());
                 reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
                 reply

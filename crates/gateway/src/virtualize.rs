@@ -67,8 +67,17 @@ impl<N: Next<SourceCall, Reply = Bytes>> Stage<Permitted<Addressed>, N> for Virt
         let target = slot.name.clone();
         let binding = Binding { principal: &principal, target: &target, source: &source };
         let params = if era == Era::Modern { request_state::opened(&self.seal, &binding, call.params)? } else { call.params };
-        let source_call =
-            SourceCall { context, session, slot, method: call.method, method_text: call.method_text, params, rename, source: source.clone(), param_headers };
+        let source_call = SourceCall {
+            context,
+            session,
+            slot,
+            method: call.method,
+            method_text: call.method_text,
+            params,
+            rename,
+            source: source.clone(),
+            param_headers,
+        };
         let result = next.run(source_call).await?;
         match (call.method, asks_for_input(&result), era) {
             (_, true, Era::Modern) => Ok(request_state::sealed(&self.seal, &binding, result)),

@@ -40,8 +40,24 @@ mod tests {
         let long_ok = format!("\"{}\"", "x".repeat(256));
         let too_long = format!("\"{}\"", "x".repeat(257));
         for (text, accepted) in [
-            ("0", true), ("7", true), ("-1", true), ("9007199254740991", true), ("-9007199254740991", true), ("\"\"", true), ("\"1\"", true), (long_ok.as_str(), true),
-            ("null", false), ("1.5", false), ("1.0", false), ("1e3", false), ("9007199254740992", false), ("9007199254740993", false), ("true", false), ("{}", false), ("[]", false), (too_long.as_str(), false),
+            ("0", true),
+            ("7", true),
+            ("-1", true),
+            ("9007199254740991", true),
+            ("-9007199254740991", true),
+            ("\"\"", true),
+            ("\"1\"", true),
+            (long_ok.as_str(), true),
+            ("null", false),
+            ("1.5", false),
+            ("1.0", false),
+            ("1e3", false),
+            ("9007199254740992", false),
+            ("9007199254740993", false),
+            ("true", false),
+            ("{}", false),
+            ("[]", false),
+            (too_long.as_str(), false),
         ] {
             let source = Bytes::copy_from_slice(text.as_bytes());
             let json = Json::trusted(std::str::from_utf8(&source).unwrap());

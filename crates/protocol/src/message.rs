@@ -202,7 +202,9 @@ mod tests {
 
     #[test]
     fn requests_notifications_and_responses_are_told_apart() {
-        let Ok(Message::Request(request)) = read(r#"{"jsonrpc":"2.0","id":"7","method":"tools/call","params":{"name":"x"},"extra":1}"#) else { panic!() };
+        let Ok(Message::Request(request)) = read(r#"{"jsonrpc":"2.0","id":"7","method":"tools/call","params":{"name":"x"},"extra":1}"#) else {
+            panic!()
+        };
         assert_eq!((request.id.raw(), request.method, request.params.string("name").as_deref()), (&b"\"7\""[..], Method::CallTool, Some("x")));
         let Ok(Message::Notification(note)) = read(r#"{"jsonrpc":"2.0","method":"notifications/whatever"}"#) else { panic!() };
         assert_eq!((note.method, note.method_name()), (Method::Unknown, "notifications/whatever"));
@@ -215,9 +217,17 @@ mod tests {
     #[test]
     fn what_is_no_message_is_refused_with_its_reason() {
         for text in [
-            "1", "\"x\"", "{}", r#"{"id":1,"method":"ping"}"#, r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
-            r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#,
-            r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,
+            "1",
+            "\"x\"",
+            "{}",
+            r#"{"id":1,"method":"ping"}"#,
+            r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+            r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,
         ] {
             assert!(matches!(read(text), Err(Malformed::Invalid(_))), "{text}");
         }

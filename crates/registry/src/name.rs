@@ -22,7 +22,9 @@ mod tests {
     // R-001-7
     #[test]
     fn target_names_become_identifiers() {
-        for (name, expected) in [("github-api", "github_api"), ("123server", "_123server"), ("plain", "plain"), ("a.b c", "a_b_c"), ("日本", "__"), ("", "_")] {
+        for (name, expected) in
+            [("github-api", "github_api"), ("123server", "_123server"), ("plain", "plain"), ("a.b c", "a_b_c"), ("日本", "__"), ("", "_")]
+        {
             assert_eq!(identifier(name), expected);
         }
     }

@@ -103,7 +103,9 @@ fn check_schema(what: &str, schema: &Value) -> Result<(), String> {
     match schema.get("$schema").and_then(Value::as_str) {
         // A dialect we do not know cannot be judged; the target answers for it.
         Some(dialect) if !dialect.contains("json-schema.org") => Ok(()),
-        _ => jsonschema::meta::validate(schema).map_err(|error| format!("`{what}` is not a valid JSON Schema: {error} at `{}`", error.instance_path())),
+        _ => {
+            jsonschema::meta::validate(schema).map_err(|error| format!("`{what}` is not a valid JSON Schema: {error} at `{}`", error.instance_path()))
+        }
     }
 }
 
@@ -156,7 +158,11 @@ fn count_marks(value: &Value) -> usize {
     match value {
         Value::Object(members) => {
             usize::from(members.get("x-mcp-header").is_some_and(|mark| !mark.is_object()))
-                + members.iter().filter(|(key, _)| !matches!(key.as_str(), "default" | "const" | "enum" | "examples")).map(|(_, value)| count_marks(value)).sum::<usize>()
+                + members
+                    .iter()
+                    .filter(|(key, _)| !matches!(key.as_str(), "default" | "const" | "enum" | "examples"))
+                    .map(|(_, value)| count_marks(value))
+                    .sum::<usize>()
         }
         Value::Array(elements) => elements.iter().map(count_marks).sum(),
         _ => 0,
@@ -175,8 +181,14 @@ mod tests {
     #[test]
     fn a_sound_tool_keeps_its_bytes_and_gains_only_what_a_listing_must_carry() {
         for (json, listed) in [
-            (r#"{"name":"a","description":"d","inputSchema":{"type":"object"},"x":18446744073709551616}"#, r#"{"name":"a","description":"d","inputSchema":{"type":"object"},"x":18446744073709551616}"#),
-            (r#"{"name":"a","title":"T","inputSchema":{"type":"object"}}"#, r#"{"name":"a","title":"T","inputSchema":{"type":"object"},"description":"T"}"#),
+            (
+                r#"{"name":"a","description":"d","inputSchema":{"type":"object"},"x":18446744073709551616}"#,
+                r#"{"name":"a","description":"d","inputSchema":{"type":"object"},"x":18446744073709551616}"#,
+            ),
+            (
+                r#"{"name":"a","title":"T","inputSchema":{"type":"object"}}"#,
+                r#"{"name":"a","title":"T","inputSchema":{"type":"object"},"description":"T"}"#,
+            ),
             (r#"{"name":"a"}"#, r#"{"name":"a","description":"","inputSchema":{"type":"object"}}"#),
             (r#"{"description":null,"name":"a"}"#, r#"{"name":"a","description":"","inputSchema":{"type":"object"}}"#),
         ] {

@@ -11,8 +11,8 @@ use crate::ident::Ident;
 use crate::mux::{Audience, Mux};
 use crate::road::Road;
 use crate::spec::{EraChoice, Secret, Sessions, TargetSpec, Transport};
-use crate::stdio::{self, Program};
 use crate::sse;
+use crate::stdio::{self, Program};
 use crate::tuning::Tuning;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use std::sync::Arc;
@@ -140,7 +140,9 @@ impl Dialer {
         let ask = Ask::control(ident, "server/discover", handshake::discover(ident));
         match link.ask(&ask, &mut Road::nowhere(ident), &mut deadline, false).await {
             Ok(answer) => Ok(handshake::verdict(&answer)),
-            Err(Failure::Status { status, error: Some(error), .. }) if status == http::StatusCode::NOT_FOUND && handshake::code(&error) == Some(METHOD_NOT_FOUND) => {
+            Err(Failure::Status { status, error: Some(error), .. })
+                if status == http::StatusCode::NOT_FOUND && handshake::code(&error) == Some(METHOD_NOT_FOUND) =>
+            {
                 self.probe_list(link).await
             }
             Err(Failure::Status { status, error: Some(error), .. }) if status.is_client_error() => Ok(handshake::verdict(&Err(error))),
@@ -158,7 +160,9 @@ impl Dialer {
         let mut deadline = Deadline::after(self.tuning.probe);
         match link.ask(&Ask::control(ident, "tools/list", body), &mut Road::nowhere(ident), &mut deadline, false).await {
             Ok(Ok(_)) => Ok(Verdict::Modern(Server::silent())),
-            Err(Failure::Status { error: Some(error), .. }) if handshake::code(&error) == Some(METHOD_NOT_FOUND) => Ok(Verdict::Modern(Server::silent())),
+            Err(Failure::Status { error: Some(error), .. }) if handshake::code(&error) == Some(METHOD_NOT_FOUND) => {
+                Ok(Verdict::Modern(Server::silent()))
+            }
             Ok(Err(error)) => Ok(Verdict::Legacy(handshake::describe(&error))),
             Err(failure) => Ok(Verdict::Legacy(failure.to_string())),
         }
@@ -182,7 +186,6 @@ impl Dialer {
         Ok(client)
     }
 }
-
 
 fn header_map(headers: &[(HeaderName, Secret)]) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::with_capacity(headers.len() + 8);

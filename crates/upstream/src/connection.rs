@@ -157,6 +157,7 @@ impl Connection {
     async fn keep_http_stream(&self, link: &HttpLink, ears: &Ears) -> std::convert::Infallible {
         let mut renewals = link.renewals();
         let mut has_stream = true;
+        let mut pause = StreamPause::new(&self.tuning);
         loop {
             let began = Instant::now();
             let listen = async {
@@ -177,9 +178,7 @@ impl Connection {
                 had_stream = listen => {
                     has_stream = had_stream;
                     ears.suspect.notify_one();
-                    let pause = if had_stream { self.tuning.stream_pause } else { self.tuning.watch_pause };
-                    sleep_until(began + pause).await;
-                    sleep(jitter(self.tuning.stream_pause)).await;
+                    pause.rest(link, ears, had_stream, began).await;
                 }
                 _ = renewals.changed() => has_stream = true,
             }
@@ -188,6 +187,7 @@ impl Connection {
 
     async fn keep_http_subscription(&self, link: &HttpLink, ears: &Ears, wanted: &mut Wanted) -> std::convert::Infallible {
         let mut has_stream = true;
+        let mut pause = StreamPause::new(&self.tuning);
         loop {
             let began = Instant::now();
             let uris = wanted.borrow_and_update().clone();
@@ -207,9 +207,7 @@ impl Connection {
                 had_stream = listen => {
                     has_stream = had_stream;
                     ears.suspect.notify_one();
-                    let pause = if had_stream { self.tuning.stream_pause } else { self.tuning.watch_pause };
-                    sleep_until(began + pause).await;
-                    sleep(jitter(self.tuning.stream_pause)).await;
+                    pause.rest(link, ears, had_stream, began).await;
                 }
                 Ok(()) = wanted.changed() => has_stream = true,
             }
@@ -321,6 +319,34 @@ impl Connection {
     /// Whether an error says that the target has no such method.
     pub(crate) fn lacks_method(answer: &Answer) -> bool {
         matches!(answer, Err(object) if handshake::code(object) == Some(error::METHOD_NOT_FOUND))
+    }
+}
+
+/// How long to leave a server alone between two streams: longer each time one ends as soon as it began.
+struct StreamPause<'t> {
+    tuning: &'t Tuning,
+    short: u32,
+}
+
+impl<'t> StreamPause<'t> {
+    fn new(tuning: &'t Tuning) -> StreamPause<'t> {
+        StreamPause { tuning, short: 0 }
+    }
+
+    async fn rest(&mut self, link: &HttpLink, ears: &Ears, had_stream: bool, began: Instant) {
+        if !had_stream {
+            return sleep_until(began + self.tuning.watch_pause).await;
+        }
+        let short_lived = began.elapsed() < self.tuning.stream_pause;
+        self.short = if short_lived { (self.short + 1).min(5) } else { 0 };
+        let pause = self.tuning.stream_pause * (1 << self.short);
+        // Meanwhile nobody would notice that the server goes.
+        let watched = async {
+            link.watch().await;
+            ears.suspect.notify_one();
+            std::future::pending::<()>().await
+        };
+        let _rested = timeout(pause + jitter(pause), watched).await;
     }
 }
 

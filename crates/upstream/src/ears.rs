@@ -23,6 +23,9 @@ pub(crate) mod fault {
 /// A line per minute about garbage says all there is to say.
 const GARBAGE_LOG: Duration = Duration::from_secs(60);
 
+/// More changes of resources than that are a flood.
+const UPDATES_PER_SECOND: u32 = 1000;
+
 pub(crate) struct Ears {
     pub(crate) target: String,
     pub(crate) host: Arc<dyn Host>,
@@ -32,6 +35,7 @@ pub(crate) struct Ears {
     /// The target may be gone.
     pub(crate) suspect: Notify,
     garbage_logged: Mutex<Option<Instant>>,
+    updates: Mutex<(Instant, u32)>,
 }
 
 impl Ears {
@@ -43,6 +47,7 @@ impl Ears {
             stale: Notify::new(),
             suspect: Notify::new(),
             garbage_logged: Mutex::new(None),
+            updates: Mutex::new((Instant::now(), 0)),
         }
     }
 
@@ -51,7 +56,9 @@ impl Ears {
         match note.method {
             Method::ToolsChanged | Method::PromptsChanged | Method::ResourcesChanged => self.stale.notify_one(),
             Method::ResourceUpdated => {
-                if let Some(params) = note.params.raw() {
+                if let Some(params) = note.params.raw()
+                    && self.admits_update()
+                {
                     self.host.resource_updated(&self.target, params.clone());
                 }
             }
@@ -60,6 +67,21 @@ impl Ears {
             _ => return note.method_name() == "notifications/subscriptions/acknowledged",
         }
         true
+    }
+
+    fn admits_update(&self) -> bool {
+        let Ok(mut updates) = self.updates.lock() else { return false };
+        let (window, count) = &mut *updates;
+        if window.elapsed() >= Duration::from_secs(1) {
+            (*window, *count) = (Instant::now(), 0);
+        }
+        *count = count.saturating_add(1);
+        let admitted = *count <= UPDATES_PER_SECOND;
+        drop(updates);
+        if !admitted {
+            self.fault(fault::FLOOD);
+        }
+        admitted
     }
 
     pub(crate) fn fault(&self, kind: &'static str) {

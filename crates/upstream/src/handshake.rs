@@ -177,7 +177,9 @@ mod tests {
 
     #[test]
     fn any_legacy_revision_will_do_and_no_other() {
-        let read = |version: &str| read_initialized(Ok(Bytes::from(format!(r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{"listChanged":true}}}}}}"#))));
+        let read = |version: &str| {
+            read_initialized(Ok(Bytes::from(format!(r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{"listChanged":true}}}}}}"#))))
+        };
         for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
             let initialized = read(version).ok().unwrap();
             assert_eq!(initialized.revision.text(), version);

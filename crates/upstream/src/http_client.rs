@@ -61,7 +61,11 @@ impl HttpClient {
         };
         sent.map_err(|error| {
             let reason = reason(&error);
-            if error.is_connect() { Failure::NotSent(format!("cannot connect: {reason}")) } else { Failure::Lost(format!("the connection broke: {reason}")) }
+            if error.is_connect() {
+                Failure::NotSent(format!("cannot connect: {reason}"))
+            } else {
+                Failure::Lost(format!("the connection broke: {reason}"))
+            }
         })
     }
 }

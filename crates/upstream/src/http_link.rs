@@ -4,12 +4,12 @@
 //! legacy session the target has forgotten is made anew once for all who wait for it.
 
 use crate::body::{self, Events};
-use crate::handshake;
 use crate::courier::Courier;
 use crate::deadline::Deadline;
 use crate::down::Down;
 use crate::ears::{Ears, fault};
 use crate::failure::{Answer, Failure};
+use crate::handshake;
 use crate::http_client::HttpClient;
 use crate::ident::Ident;
 use crate::mux::Strays;
@@ -142,7 +142,8 @@ impl HttpLink {
             Err(Failure::Status { status: StatusCode::NOT_FOUND, .. }) if session.id.is_some() => {}
             done => return done,
         }
-        let renewed = timeout_at(deadline.at(), self.renew(&session)).await.map_err(|_| Failure::TimedOut)??;
+        // Boxed: rare, and large enough to make every call's future so.
+        let renewed = timeout_at(deadline.at(), Box::pin(self.renew(&session))).await.map_err(|_| Failure::TimedOut)??;
         match self.exchange(&renewed, ask, road, deadline, cancels).await {
             Err(Failure::Status { status: StatusCode::NOT_FOUND, .. }) => Err(Failure::NotSent("it forgets every session at once".into())),
             done => done,
@@ -180,13 +181,15 @@ impl HttpLink {
         let ident = Ident::fresh();
         let body = handshake::initialize(ident, self.questions);
         let ask = Ask::control(ident, "initialize", body);
-        let response = timeout_at(deadline.at(), self.client.send(self.post(&before.headers, Era::Legacy, &ask))).await.map_err(|_| Failure::TimedOut)??;
+        let response =
+            timeout_at(deadline.at(), self.client.send(self.post(&before.headers, Era::Legacy, &ask))).await.map_err(|_| Failure::TimedOut)??;
         let id = response.headers().get(SESSION_ID).filter(|id| is_session_id(id)).cloned();
         let answer = self.answer(response, &ask, &mut Road::nowhere(ident), deadline, Era::Legacy).await?;
         let initialized = handshake::read_initialized(answer).map_err(Failure::Invalid)?;
         self.speak_legacy(initialized.revision, id);
         let session = self.session.load_full();
-        let receipt = timeout_at(deadline.at(), self.client.send(self.message(&session, handshake::initialized()))).await.map_err(|_| Failure::TimedOut)??;
+        let receipt =
+            timeout_at(deadline.at(), self.client.send(self.message(&session, handshake::initialized()))).await.map_err(|_| Failure::TimedOut)??;
         if !receipt.status().is_success() {
             return Err(Failure::Status { status: receipt.status(), error: None, retry_after: None });
         }
@@ -211,7 +214,14 @@ impl HttpLink {
         outcome
     }
 
-    async fn answer(&self, response: Response<Incoming>, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, era: Era) -> Result<Answer, Failure> {
+    async fn answer(
+        &self,
+        response: Response<Incoming>,
+        ask: &Ask<'_>,
+        road: &mut Road,
+        deadline: &mut Deadline,
+        era: Era,
+    ) -> Result<Answer, Failure> {
         let status = response.status();
         if !status.is_success() {
             let retry_after = retry_after(response.headers());
@@ -227,7 +237,9 @@ impl HttpLink {
         }
         let body = timeout_at(deadline.at(), body::whole(response.into_body(), self.tuning.message)).await.map_err(|_| Failure::TimedOut)??;
         match Message::read(&body, &Limits::REPLY) {
-            Ok(Message::Response(reply)) => self.own(reply, ask.ident).ok_or_else(|| Failure::Invalid("an answer with an id that is not ours".into())),
+            Ok(Message::Response(reply)) => {
+                self.own(reply, ask.ident).ok_or_else(|| Failure::Invalid("an answer with an id that is not ours".into()))
+            }
             Ok(_) => Err(Failure::Invalid("a reply that is no answer".into())),
             Err(malformed) => {
                 self.ears.fault(fault::INVALID_REPLY);
@@ -295,7 +307,8 @@ impl HttpLink {
                 Ok(Message::Request(request)) if request.method == Method::Ping => self.reply(&request.id, Ok(Bytes::from_static(b"{}"))),
                 Ok(Message::Request(request)) => {
                     let allowed = self.questions && road::is_for_clients(request.method) && questions.len() < OPEN_QUESTIONS;
-                    let asked = if allowed { road.question(request.method_name(), &request.params) } else { Err(road::not_allowed(request.method_name())) };
+                    let asked =
+                        if allowed { road.question(request.method_name(), &request.params) } else { Err(road::not_allowed(request.method_name())) };
                     match asked {
                         Ok(pledge) => questions.push(Question { id: request.id, pledge }),
                         Err(refusal) => {
@@ -362,19 +375,20 @@ impl HttpLink {
         *request.method_mut() = Verb::GET;
         request.headers_mut().remove(CONTENT_TYPE);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let response = timeout(self.tuning.handshake, self.client.send(request)).await.map_err(|_| Failure::TimedOut)??;
-        match response.status() {
-            status if status.is_server_error() => Err(Failure::Status { status, error: None, retry_after: None }),
-            status if status.is_success() && is_event_stream(response.headers()) => Ok(Some(Events::new(response.into_body(), self.tuning.message))),
-            _ => Ok(None),
-        }
+        self.open(request).await
     }
 
     /// Opens a modern subscription. `None`: the server has none to offer.
     pub(crate) async fn open_subscription(&self, ident: Ident, body: Bytes) -> Result<Option<Events>, Failure> {
         let ask = Ask::control(ident, "subscriptions/listen", body);
         let request = self.post(&self.session.load().headers, Era::Modern, &ask);
-        let response = timeout(self.tuning.handshake, self.client.send(request)).await.map_err(|_| Failure::TimedOut)??;
+        self.open(request).await
+    }
+
+    /// Some servers send the head of a stream with its first event, so there is no limit to this wait; if the server
+    /// goes, it ends.
+    async fn open(&self, request: Request<Full<Bytes>>) -> Result<Option<Events>, Failure> {
+        let response = self.client.send(request).await?;
         match response.status() {
             status if status.is_server_error() => Err(Failure::Status { status, error: None, retry_after: None }),
             status if status.is_success() && is_event_stream(response.headers()) => Ok(Some(Events::new(response.into_body(), self.tuning.message))),

@@ -30,6 +30,7 @@ mod handshake;
 mod http_client;
 mod http_link;
 mod ident;
+mod inlet;
 mod lines;
 mod listing;
 mod mux;

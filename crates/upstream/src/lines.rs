@@ -20,21 +20,19 @@ pub(crate) struct Lines {
     searched: usize,
     limit: usize,
     skipping: bool,
-    began: Instant,
+    /// When the first bytes of a line were seen whose end was not.
+    began: Option<Instant>,
 }
 
 impl Lines {
     pub(crate) fn new(limit: usize) -> Lines {
-        Lines { buffer: BytesMut::new(), searched: 0, limit, skipping: false, began: Instant::now() }
+        Lines { buffer: BytesMut::new(), searched: 0, limit, skipping: false, began: None }
     }
 
     /// Where the next read goes.
     pub(crate) fn space(&mut self) -> &mut BytesMut {
-        if self.buffer.is_empty() {
-            if self.buffer.capacity() > KEEP {
-                self.buffer = BytesMut::new();
-            }
-            self.began = Instant::now();
+        if self.buffer.is_empty() && self.buffer.capacity() > KEEP {
+            self.buffer = BytesMut::new();
         }
         self.buffer.reserve(READ);
         &mut self.buffer
@@ -46,6 +44,10 @@ impl Lines {
             let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
             let Some(at) = memchr::memchr(b'\n', unsearched).map(|at| at + self.searched) else {
                 self.searched = self.buffer.len();
+                if self.searched == 0 {
+                    return None;
+                }
+                let began = *self.began.get_or_insert_with(Instant::now);
                 if self.skipping {
                     self.buffer.clear();
                     self.searched = 0;
@@ -53,18 +55,18 @@ impl Lines {
                     self.skipping = true;
                     self.buffer.clear();
                     self.searched = 0;
-                    return Some(Line::Overlong(self.began));
+                    return Some(Line::Overlong(began));
                 }
                 return None;
             };
             self.searched = 0;
             let mut line = self.buffer.split_to(at + 1).freeze();
-            let began = std::mem::replace(&mut self.began, Instant::now());
+            let began = self.began.take();
             if std::mem::take(&mut self.skipping) {
                 continue;
             }
             if line.len() > self.limit {
-                return Some(Line::Overlong(began));
+                return Some(Line::Overlong(began.unwrap_or_else(Instant::now)));
             }
             line.truncate(line.len() - 1);
             if line.ends_with(b"\r") {

@@ -7,6 +7,7 @@ use crate::handshake;
 use crate::state::{Capabilities, Item, Offer};
 use crate::tuning::Tuning;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 use transom_protocol::{Json, write};
 
@@ -27,7 +28,7 @@ const TEMPLATES: List = List { method: "resources/templates/list", member: "reso
 
 /// A complete offer and how long it is good for.
 pub(crate) struct Listing {
-    pub(crate) offer: Offer,
+    pub(crate) offer: Arc<Offer>,
     pub(crate) fresh_for: Option<Duration>,
     /// Some list was refused; it is worth asking again soon.
     pub(crate) partial: bool,
@@ -49,7 +50,7 @@ pub(crate) async fn fetch(connection: &Connection, before: Option<&Offer>, ears:
         resources: resources.is_some() || templates.is_some(),
         ..Capabilities::default()
     });
-    let offer = Offer {
+    let offer = Arc::new(Offer {
         era: server.era,
         revision: server.revision,
         capabilities,
@@ -58,7 +59,7 @@ pub(crate) async fn fetch(connection: &Connection, before: Option<&Offer>, ears:
         prompts: prompts.unwrap_or_default(),
         resources: resources.unwrap_or_default(),
         templates: templates.unwrap_or_default(),
-    };
+    });
     Ok(Listing { offer, fresh_for: reader.fresh_for, partial: reader.partial })
 }
 

@@ -9,6 +9,7 @@ use crate::down::Down;
 use crate::ears::{Ears, fault};
 use crate::failure::{Answer, Failure};
 use crate::ident::Ident;
+use crate::inlet::Inlet;
 use crate::outgoing;
 use crate::road::{self, OPEN_QUESTIONS, Pledge, Road};
 use crate::sse::SsePipe;
@@ -18,7 +19,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use transom_protocol::{Limits, Message, Method, Notification, Request, Response, RpcError, write};
 
@@ -30,9 +31,9 @@ const BLAME: usize = 4 << 10;
 /// What carries the bytes.
 pub(crate) enum Pipe {
     /// Lines for a child's standard input.
-    Stdio(mpsc::Sender<Bytes>),
+    Stdio(Inlet),
     /// POSTs to the endpoint of a legacy SSE server.
-    Sse(SsePipe),
+    Sse(Box<SsePipe>),
 }
 
 /// Who may hear what this connection says outside its answers.
@@ -68,7 +69,7 @@ struct Waiter {
     since: Instant,
     /// When progress was last heard.
     renewed: Option<Instant>,
-    /// Until then the wait is over only at its end: a person is being asked.
+    /// A person is being asked: the wait is over only at its end.
     asking: bool,
     road: Road,
     answer: oneshot::Sender<Result<Answer, Failure>>,
@@ -92,7 +93,14 @@ impl Mux {
 
     /// Sends a request and waits for its answer. Giving up, by time or by dropping the future, tells the target so if
     /// `cancels`.
-    pub(crate) async fn ask(self: &Arc<Self>, ident: Ident, body: Bytes, road: Road, mut deadline: Deadline, cancels: bool) -> Result<Answer, Failure> {
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        ident: Ident,
+        body: Bytes,
+        road: Road,
+        mut deadline: Deadline,
+        cancels: bool,
+    ) -> Result<Answer, Failure> {
         let (sender, mut receiver) = oneshot::channel();
         {
             let mut pending = self.pending();
@@ -143,9 +151,9 @@ impl Mux {
     /// Hands a request to the pipe; an answer may come before the pipe has said that it took it.
     async fn send(&self, body: Bytes, receiver: &mut oneshot::Receiver<Result<Answer, Failure>>) -> Sent {
         match &self.pipe {
-            Pipe::Stdio(lines) => match lines.send(body).await {
+            Pipe::Stdio(inlet) => match inlet.write(&body) {
                 Ok(()) => Sent::Yes,
-                Err(_) => Sent::No(Failure::NotSent("the connection is closed".into())),
+                Err(reason) => Sent::No(Failure::NotSent(reason)),
             },
             Pipe::Sse(pipe) => tokio::select! {
                 sent = pipe.post(body) => match sent {
@@ -160,8 +168,8 @@ impl Mux {
     /// Sends a message nobody waits for; dropped if the pipe is full.
     pub(crate) fn tell(&self, body: Bytes) {
         match &self.pipe {
-            Pipe::Stdio(lines) => {
-                let _full = lines.try_send(body);
+            Pipe::Stdio(inlet) => {
+                let _full = inlet.write(&body);
             }
             Pipe::Sse(pipe) => pipe.dispatch(body),
         }
@@ -170,12 +178,20 @@ impl Mux {
     /// Sends a notification that must arrive, such as the one that ends the handshake.
     pub(crate) async fn notify(&self, body: Bytes) -> Result<(), Failure> {
         match &self.pipe {
-            Pipe::Stdio(lines) => lines.send(body).await.map_err(|_| Failure::NotSent("the connection is closed".into())),
+            Pipe::Stdio(inlet) => inlet.write(&body).map_err(Failure::NotSent),
             Pipe::Sse(pipe) => pipe.post(body).await,
         }
     }
 
-    /// One message of the other side. `false` if the connection is not worth keeping.
+    /// What a child reads, if this is one.
+    pub(crate) fn inlet(&self) -> Option<&Inlet> {
+        match &self.pipe {
+            Pipe::Stdio(inlet) => Some(inlet),
+            Pipe::Sse(_) => None,
+        }
+    }
+
+    /// One message of the other side.
     pub(crate) fn incoming(self: &Arc<Self>, bytes: Bytes) {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return;
@@ -413,5 +429,108 @@ impl Strays {
         }
         times.push_back(now);
         u32::try_from(times.len()).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{EraChoice, Sessions, TargetSpec, Transport};
+    use crate::target::Host;
+    use transom_protocol::json;
+
+    #[derive(Default)]
+    struct Counter(AtomicUsize);
+    impl Host for Counter {
+        fn changed(&self) {}
+        fn resource_updated(&self, _: &str, _: Bytes) {}
+        fn connected(&self, _: &str, _: bool) {}
+        fn lost(&self, _: &str) {}
+        fn protocol_error(&self, _: &str, _: &'static str) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A mux over `cat`: every request comes straight back, and is no answer.
+    async fn mux() -> (Arc<Mux>, Arc<Counter>, tokio::process::Child) {
+        let transport = Transport::Stdio { cmd: "cat".into(), args: vec![], env: vec![], cwd: None };
+        let spec = TargetSpec {
+            name: "t".into(),
+            transport,
+            era: EraChoice::Auto,
+            sessions: Sessions::Shared,
+            timeout: Duration::from_secs(1),
+            allow_server_requests: false,
+            aliases: vec![],
+        };
+        let mut child = tokio::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let inlet = Inlet::new(child.stdin.take().unwrap()).unwrap();
+        let host = Arc::new(Counter::default());
+        let audience = Audience { private: false, questions: false };
+        let mux = Mux::new(Pipe::Stdio(inlet), audience, Arc::new(Ears::new(&spec, host.clone())), Down::new(), Arc::new(Tuning::default()));
+        (mux, host, child)
+    }
+
+    fn answer(ident: Ident, nonce: usize) -> Bytes {
+        write::result(&ident.json(), format!("{nonce}").as_bytes())
+    }
+
+    // L2, E9, H1: every request ends exactly once, whatever the order of answers, timeouts, drops and lies
+    #[tokio::test]
+    async fn whatever_happens_every_request_ends_once_and_nothing_is_left_over() {
+        let (mux, host, _child) = mux().await;
+        let writer = mux.clone();
+        tokio::spawn(async move { writer.inlet().unwrap().run(Duration::from_secs(5)).await });
+        let mut stray = 0;
+        for nonce in 0..10_000usize {
+            if nonce % 50 == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let ident = Ident::fresh();
+            let body = outgoing::control(ident, "ping", "{}", transom_protocol::Era::Legacy);
+            assert!(json::check(&body, &Limits::REQUEST).is_ok());
+            let wait = if nonce % 5 == 1 { Duration::ZERO } else { Duration::from_secs(5) };
+            let mut asking = Box::pin(mux.ask(ident, body, Road::nowhere(ident), Deadline::after(wait), false));
+            assert!(wait.is_zero() || futures_util::FutureExt::now_or_never(&mut asking).is_none());
+            match nonce % 5 {
+                0 => {
+                    mux.incoming(answer(ident, nonce));
+                    mux.incoming(answer(ident, nonce + 1));
+                    stray += 1;
+                    assert_eq!(asking.await.unwrap().unwrap(), nonce.to_string());
+                }
+                1 => {
+                    assert!(matches!(asking.await, Err(Failure::TimedOut)));
+                    mux.incoming(answer(ident, nonce));
+                }
+                2 => {
+                    drop(asking);
+                    mux.incoming(answer(ident, nonce));
+                }
+                3 => {
+                    mux.incoming(answer(Ident::fresh(), nonce));
+                    stray += 1;
+                    mux.incoming(answer(ident, nonce));
+                    assert_eq!(asking.await.unwrap().unwrap(), nonce.to_string());
+                }
+                _ => {
+                    mux.overlong(Instant::now());
+                    stray += 1;
+                    assert!(matches!(asking.await, Err(Failure::Invalid(_))));
+                }
+            }
+        }
+        assert_eq!(host.0.load(Ordering::Relaxed), stray);
+        assert!(mux.pending().waiters.is_empty());
+        assert!(mux.pending().given_up.len() <= REMEMBERED);
+        mux.close("over");
+        let ident = Ident::fresh();
+        let late = mux.ask(ident, Bytes::from_static(b"{}"), Road::nowhere(ident), Deadline::after(Duration::from_secs(1)), true).await;
+        assert!(matches!(late, Err(Failure::NotSent(_))));
     }
 }

@@ -123,7 +123,11 @@ mod tests {
             rename: rename.map(|(key, name)| (key, Bytes::from(name.to_owned()))),
             name_header: None,
             param_headers: vec![],
-            caller: Caller { progress_token: token.map(|t| Bytes::from(t.to_owned())), capabilities: Some("{\"roots\":{}}".into()), ..Caller::default() },
+            caller: Caller {
+                progress_token: token.map(|t| Bytes::from(t.to_owned())),
+                capabilities: Some("{\"roots\":{}}".into()),
+                ..Caller::default()
+            },
             outbox: Some(Arc::new(Outbox::default())),
             timeout: Duration::from_secs(1),
         };
@@ -137,14 +141,18 @@ mod tests {
     #[test]
     fn a_call_keeps_its_bytes_and_gets_our_identifiers() {
         let head = r#"{"jsonrpc":"2.0","id":ID,"method":"tools/call","params":"#;
-        let legacy = |params, rename, token| sent(params, rename, token, Era::Legacy).strip_prefix(head).unwrap().strip_suffix('}').unwrap().to_owned();
+        let legacy =
+            |params, rename, token| sent(params, rename, token, Era::Legacy).strip_prefix(head).unwrap().strip_suffix('}').unwrap().to_owned();
         let same = r#"{"name":"x","arguments":{"n" : 1e400}}"#;
         assert_eq!(legacy(same, None, None), same);
         assert_eq!(legacy("", None, None), "{}");
         assert_eq!(legacy(same, Some(("name", "y\"")), None), r#"{"name":"y\"","arguments":{"n" : 1e400}}"#);
         assert_eq!(legacy(r#"{"_meta":{"traceparent":"00"},"name":"x"}"#, None, None), r#"{"_meta":{"traceparent":"00"},"name":"x"}"#);
         // N5, H11: the client's token never travels
-        assert_eq!(legacy(r#"{"_meta":{"progressToken":7,"a":1},"name":"x"}"#, None, Some("7")), r#"{"name":"x","_meta":{"a":1,"progressToken":ID}}"#);
+        assert_eq!(
+            legacy(r#"{"_meta":{"progressToken":7,"a":1},"name":"x"}"#, None, Some("7")),
+            r#"{"name":"x","_meta":{"a":1,"progressToken":ID}}"#
+        );
         assert_eq!(legacy(r#"{"_meta":{"progressToken":7},"name":"x"}"#, None, None), r#"{"name":"x","_meta":{}}"#);
         assert_eq!(legacy(r#"{"name":"x"}"#, None, Some("7")), r#"{"name":"x","_meta":{"progressToken":ID}}"#);
     }
@@ -152,7 +160,12 @@ mod tests {
     #[test]
     fn a_modern_target_hears_who_asks_and_in_which_revision() {
         let text = sent(r#"{"name":"x"}"#, None, None, Era::Modern);
-        assert!(text.contains(r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"transom""#), "{text}");
+        assert!(
+            text.contains(
+                r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"transom""#
+            ),
+            "{text}"
+        );
         assert!(text.contains(r#""io.modelcontextprotocol/clientCapabilities":{"roots":{}}"#), "{text}");
     }
 }

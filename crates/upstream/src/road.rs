@@ -49,7 +49,9 @@ impl Road {
         if let Some(token) = self.token.clone()
             && self.admit(ears)
         {
-            let edit = |key: transom_protocol::json::Key<'_>, _: transom_protocol::Json<'_>| if key.is("progressToken") { Edit::Set(&token) } else { Edit::Keep };
+            let edit = |key: transom_protocol::json::Key<'_>, _: transom_protocol::Json<'_>| {
+                if key.is("progressToken") { Edit::Set(&token) } else { Edit::Keep }
+            };
             let params = write::edited(params.json(), edit, &[]);
             self.push(write::request(None, "notifications/progress", Some(&params)).into(), ears);
         }

@@ -49,7 +49,12 @@ impl SsePipe {
 
 /// Opens the stream and waits for the endpoint. `headers` are the target's own.
 pub(crate) async fn open(
-    client: HttpClient, url: &Uri, headers: &HeaderMap, audience: Audience, ears: Arc<Ears>, tuning: Arc<Tuning>,
+    client: HttpClient,
+    url: &Uri,
+    headers: &HeaderMap,
+    audience: Audience,
+    ears: Arc<Ears>,
+    tuning: Arc<Tuning>,
 ) -> Result<(Arc<Mux>, tokio::task::AbortHandle), Failure> {
     let mut request = Request::new(Full::default());
     *request.uri_mut() = url.clone();
@@ -75,7 +80,7 @@ pub(crate) async fn open(
     post_headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let courier = Courier::new(client.clone(), tokio::runtime::Handle::current());
     let pipe = SsePipe { client, courier, endpoint, headers: post_headers };
-    let mux = Mux::new(Pipe::Sse(pipe), audience, ears, Down::new(), tuning);
+    let mux = Mux::new(Pipe::Sse(Box::new(pipe)), audience, ears, Down::new(), tuning);
     let reader = tokio::spawn(read(events, mux.clone()));
     Ok((mux, reader.abort_handle()))
 }
@@ -156,7 +161,14 @@ mod tests {
             assert_eq!(uri.path_and_query().unwrap().as_str(), meant, "{reference}");
             assert_eq!((uri.host().map(str::to_lowercase).as_deref(), uri.port_u16()), (Some("tools.test"), Some(8080)));
         }
-        for reference in ["http://evil.test/m", "https://tools.test:8080/m", "//evil.test/m", "http://tools.test/m", "http://169.254.169.254/latest", "http://tools.test:8080@evil.test/"] {
+        for reference in [
+            "http://evil.test/m",
+            "https://tools.test:8080/m",
+            "//evil.test/m",
+            "http://tools.test/m",
+            "http://169.254.169.254/latest",
+            "http://tools.test:8080@evil.test/",
+        ] {
             assert!(endpoint(&base, reference).is_err(), "{reference}");
         }
     }

@@ -27,7 +27,15 @@ pub struct TargetState {
 impl TargetState {
     /// A target nobody has tried yet.
     pub fn fresh() -> TargetState {
-        TargetState { status: Status::Connecting, offer: None, since: SystemTime::now(), last_error: None, next_retry: None, restarts: 0, settled: false }
+        TargetState {
+            status: Status::Connecting,
+            offer: None,
+            since: SystemTime::now(),
+            last_error: None,
+            next_retry: None,
+            restarts: 0,
+            settled: false,
+        }
     }
 
     /// How long until the next attempt.

@@ -4,28 +4,24 @@
 use crate::down::Down;
 use crate::ears::Ears;
 use crate::http_client::describe;
+use crate::inlet::Inlet;
 use crate::lines::{Line, Lines};
 use crate::mux::{Audience, Mux, Pipe};
 use crate::spawner;
 use crate::spec::Secret;
 use crate::sys::{self, Group};
 use crate::tuning::Tuning;
-use bytes::Bytes;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::sync::{mpsc, watch};
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// What a child sees of our environment.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
-/// Messages that may wait for the child to read them.
-const QUEUE: usize = 512;
-/// Waiting messages are written together up to about this size.
-const WRITE: usize = 64 << 10;
 const STDERR_LINE: usize = 8 << 10;
 const STDERR_LINES_PER_SECOND: u32 = 100;
 /// Between a child's last byte and its exit status, which says more.
@@ -72,63 +68,29 @@ pub(crate) async fn start(program: Program<'_>, audience: Audience, ears: Arc<Ea
     };
 
     let down = Down::new();
-    let (lines, queue) = mpsc::channel(QUEUE);
-    let mux = Mux::new(Pipe::Stdio(lines), audience, ears.clone(), down.clone(), tuning.clone());
+    let inlet = Inlet::new(stdin).map_err(|error| format!("cannot start `{}`: {}", program.cmd, describe(&error)))?;
+    let mux = Mux::new(Pipe::Stdio(inlet), audience, ears.clone(), down.clone(), tuning.clone());
     let (stop, stopping) = watch::channel(false);
     let (ending, ended) = watch::channel(false);
-    tokio::spawn(write(stdin, queue, stopping.clone(), mux.clone(), tuning.write));
+    tokio::spawn(write(mux.clone(), stopping.clone(), tuning.write));
     tokio::spawn(read(stdout, mux.clone(), tuning.message));
     tokio::spawn(drain(stderr, ears));
     tokio::spawn(attend(child, mux.clone(), stopping, ending, tuning));
     Ok((mux, ChildHandle { stop, ended }))
 }
 
-/// Writes what is queued, many messages at a time if many wait.
-async fn write(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>, mut stopping: watch::Receiver<bool>, mux: Arc<Mux>, patience: Duration) {
-    let mut batch = Vec::with_capacity(4096);
-    let over = async {
-        tokio::select! {
-            _ = stopping.wait_for(|stop| *stop) => {}
-            _ = mux.down.gone() => {}
-        }
+/// Writes what the child was too slow for, and ends its input when it is to stop.
+async fn write(mux: Arc<Mux>, mut stopping: watch::Receiver<bool>, patience: Duration) {
+    let Some(inlet) = mux.inlet() else { return };
+    let stuck = tokio::select! {
+        reason = inlet.run(patience) => Some(reason),
+        _ = stopping.wait_for(|stop| *stop) => None,
+        _ = mux.down.gone() => None,
     };
-    tokio::pin!(over);
-    loop {
-        let first = tokio::select! {
-            first = queue.recv() => first,
-            () = &mut over => return,
-        };
-        let Some(first) = first else { return };
-        line(&mut batch, &first);
-        while batch.len() < WRITE
-            && let Ok(next) = queue.try_recv()
-        {
-            line(&mut batch, &next);
-        }
-        let written = tokio::select! {
-            written = timeout(patience, stdin.write_all(&batch)) => written,
-            () = &mut over => return,
-        };
-        match written {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return mux.close(&format!("cannot write to the child: {}", describe(&error))),
-            Err(_) => return mux.close(&format!("the child read nothing for {} s", patience.as_secs_f32())),
-        }
-        batch.clear();
-        batch.shrink_to(WRITE);
+    if let Some(reason) = stuck {
+        mux.close(&reason);
     }
-}
-
-/// A message is one line: line breaks between its tokens become spaces (inside strings JSON has none).
-fn line(batch: &mut Vec<u8>, message: &[u8]) {
-    let start = batch.len();
-    batch.extend_from_slice(message);
-    if memchr::memchr2(b'\n', b'\r', message).is_some() {
-        for byte in batch.iter_mut().skip(start).filter(|byte| matches!(byte, b'\n' | b'\r')) {
-            *byte = b' ';
-        }
-    }
-    batch.push(b'\n');
+    inlet.close();
 }
 
 async fn read(mut stdout: ChildStdout, mux: Arc<Mux>, limit: usize) {

@@ -4,7 +4,7 @@ use crate::backoff::Backoff;
 use crate::connection::{Connection, Pulse};
 use crate::failure::Failure;
 use crate::listing::{self, Listing};
-use crate::state::{Offer, Status, TargetState};
+use crate::state::{Status, TargetState};
 use crate::target::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 const SILENT_PINGS: u32 = 3;
 /// Between two pings, however suspect the target is.
 const PING_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_REASON: usize = 500;
 const SWEEP: Duration = Duration::from_secs(30);
 
 /// Runs until the target is closed.
@@ -101,7 +102,7 @@ fn go_into_service(shared: &Shared, connection: &Arc<Connection>, listing: &List
     shared.host().connected(&shared.spec.name, true);
     shared.publish(|state| {
         state.status = Status::Connected;
-        state.offer = Some(Arc::new(offer.clone()));
+        state.offer = Some(offer.clone());
         state.next_retry = None;
         state.settled = true;
     });
@@ -109,6 +110,8 @@ fn go_into_service(shared: &Shared, connection: &Arc<Connection>, listing: &List
 
 fn go_out_of_service(shared: &Shared, reason: String, delay: Duration, circuit_open: bool) {
     let was_connected = shared.state.load().status == Status::Connected;
+    // Some of it is the target's own words.
+    let reason = shared.ears.scrubber.clean(reason.as_bytes(), LONGEST_REASON);
     tracing::warn!(target = %shared.spec.name, %reason, retry_ms = delay.as_millis() as u64, circuit_open, "target unavailable");
     shared.publish(|state| {
         state.status = Status::Unavailable;
@@ -181,7 +184,7 @@ async fn keep_lists(shared: &Shared, connection: &Connection, first: Listing) ->
     };
     let mut asked = Instant::now();
     let mut next = asked + due(&first);
-    let mut known: Offer = first.offer;
+    let mut known = first.offer;
     loop {
         tokio::select! {
             () = shared.ears.stale.notified() => sleep_until(asked + tuning.refresh_pause).await,
@@ -195,7 +198,7 @@ async fn keep_lists(shared: &Shared, connection: &Connection, first: Listing) ->
                 if !listing::same(&known, &listing.offer) {
                     known = listing.offer;
                     tracing::info!(target = %shared.spec.name, tools = known.tools.len(), "the target changed what it offers");
-                    shared.publish(|state| state.offer = Some(Arc::new(known.clone())));
+                    shared.publish(|state| state.offer = Some(known.clone()));
                 }
             }
             Err(failure) => {

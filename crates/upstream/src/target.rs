@@ -109,7 +109,10 @@ impl Target {
         let outcome = match shared.spec.sessions {
             Sessions::Shared => current.call(&call).await,
             Sessions::PerSession => {
-                let connection = shared.own_connection(&call.caller).await?;
+                // Boxed: a handshake's future is large, and most calls need none.
+                let connecting = tokio::time::timeout(call.timeout, Box::pin(shared.own_connection(&call.caller)));
+                let late = || CallError::Unavailable { reason: "no connection for this session in time".into(), retry_after: None };
+                let connection = connecting.await.map_err(|_| late())??;
                 connection.0.call(&call).await
             }
         };
@@ -226,5 +229,50 @@ impl Drop for Borrowed {
         if let Some(shared) = self.1.take() {
             shared.close_in_background(self.0.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{EraChoice, Transport};
+    use std::time::Duration;
+
+    struct Nobody;
+    impl Host for Nobody {
+        fn changed(&self) {}
+        fn resource_updated(&self, _: &str, _: Bytes) {}
+        fn connected(&self, _: &str, _: bool) {}
+        fn lost(&self, _: &str) {}
+        fn protocol_error(&self, _: &str, _: &'static str) {}
+    }
+
+    // T17: memory per call under way is bounded and small
+    #[tokio::test]
+    async fn the_future_of_a_call_is_small() {
+        let transport = Transport::Http { url: "http://127.0.0.1:1/mcp".parse().unwrap(), headers: vec![], ca: None };
+        let spec = TargetSpec {
+            name: "t".into(),
+            transport,
+            era: EraChoice::Auto,
+            sessions: Sessions::Shared,
+            timeout: Duration::from_secs(1),
+            allow_server_requests: false,
+            aliases: vec![],
+        };
+        let target = Target::start(spec, Arc::new(Nobody));
+        let call = Call {
+            method: "ping".into(),
+            params: Default::default(),
+            rename: None,
+            name_header: None,
+            param_headers: vec![],
+            caller: Caller::default(),
+            outbox: None,
+            timeout: Duration::from_secs(1),
+        };
+        let size = std::mem::size_of_val(&target.call(call));
+        assert!(size <= 4 * 1024, "{size}");
+        target.close().await;
     }
 }

@@ -29,8 +29,13 @@ impl Scrubber {
         let mut out = String::with_capacity(text.len().min(limit));
         for character in text.chars() {
             let before = out.len();
-            let hidden = character.is_control() || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
-            if hidden { out.extend(character.escape_default()) } else { out.push(character) }
+            let hidden = character.is_control()
+                || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+            if hidden {
+                out.extend(character.escape_default())
+            } else {
+                out.push(character)
+            }
             if out.len() > limit {
                 out.truncate(before);
                 out.push('…');

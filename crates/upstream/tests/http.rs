@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use transom_protocol::Era;
-use transom_upstream::{CallError, EraChoice, FromTarget, Status, Transport};
+use transom_upstream::tuning::Tuning;
+use transom_upstream::{CallError, EraChoice, FromTarget, SessionKey, Sessions, Status, TargetSpec, Transport};
 
 #[tokio::test]
 async fn a_legacy_server_is_probed_shaken_hands_with_and_called() {
@@ -42,7 +43,8 @@ async fn a_legacy_server_is_probed_shaken_hands_with_and_called() {
     assert!(server.find("initialize")[0].header("mcp-protocol-version").is_none());
 
     subject.target.close().await;
-    let deleted = server.got.lock().unwrap().iter().any(|got| got.method == http::Method::DELETE && got.header("mcp-session-id").as_deref() == Some("s-1"));
+    let deleted =
+        server.got.lock().unwrap().iter().any(|got| got.method == http::Method::DELETE && got.header("mcp-session-id").as_deref() == Some("s-1"));
     assert!(deleted);
     assert!(matches!(subject.call("echo", "{}").await, Err(CallError::Unavailable { .. })));
 }
@@ -68,13 +70,19 @@ async fn a_modern_server_gets_headers_and_meta_and_no_session() {
     assert_eq!(got.header("mcp-param-region").as_deref(), Some("eu"));
     assert_eq!(got.header("mcp-session-id"), None);
     let meta = got.get("params._meta").unwrap();
-    assert!(meta.contains(r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#) && meta.contains(r#""io.modelcontextprotocol/clientCapabilities":{}"#), "{meta}");
+    assert!(
+        meta.contains(r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#)
+            && meta.contains(r#""io.modelcontextprotocol/clientCapabilities":{}"#),
+        "{meta}"
+    );
     assert_eq!(server.count("initialize"), 0);
 }
 
 #[tokio::test]
 async fn the_era_is_read_from_how_the_probe_is_answered() {
-    for (status, code, era) in [(200, -32601, Era::Legacy), (404, -32601, Era::Modern), (400, -32600, Era::Legacy), (405, -32000, Era::Legacy), (200, -32602, Era::Legacy)] {
+    for (status, code, era) in
+        [(200, -32601, Era::Legacy), (404, -32601, Era::Modern), (400, -32600, Era::Legacy), (405, -32000, Era::Legacy), (200, -32602, Era::Legacy)]
+    {
         let server = Server::start(move |got: Got| async move {
             match got.rpc().as_str() {
                 "server/discover" => got.error(status, code),
@@ -103,8 +111,6 @@ async fn a_configured_era_skips_the_probe() {
     let state = refused.until("refused", |state| state.last_error.is_some()).await;
     assert!(state.last_error.as_ref().unwrap().contains("2026-07-28"), "{state:?}");
 }
-
-use transom_upstream::TargetSpec;
 
 // K1, L5: what is gone is gone at once, and comes back by itself
 #[tokio::test]
@@ -202,7 +208,9 @@ async fn progress_comes_back_under_the_clients_own_token_and_the_rest_as_it_was(
         }
         let token = got.get("params._meta.progressToken").unwrap();
         let (feed, answer) = events();
-        let progress = |token: &str, n: u32| event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{n}}}}}"#));
+        let progress = |token: &str, n: u32| {
+            event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{n}}}}}"#))
+        };
         feed.send(progress(&token, 1)).unwrap();
         // E11: someone else's token
         feed.send(progress("7", 2)).unwrap();
@@ -302,7 +310,12 @@ async fn progress_starts_the_wait_anew_but_not_for_ever() {
                 if !endless && n == 4 {
                     break;
                 }
-                if feed.send(event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{n}}}}}"#))).is_err() {
+                if feed
+                    .send(event(&format!(
+                        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{n}}}}}"#
+                    )))
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -322,8 +335,6 @@ async fn progress_starts_the_wait_anew_but_not_for_ever() {
     assert!(matches!(subject.target.call(request).await, Err(CallError::TimedOut(_))));
     assert!(begin.elapsed() >= Duration::from_millis(550) && begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
 }
-
-use transom_upstream::tuning::Tuning;
 
 // E10
 #[tokio::test]
@@ -346,7 +357,10 @@ async fn a_servers_request_reaches_the_client_only_if_allowed() {
     }
     let posted = |server: &Server| {
         let got = server.got.lock().unwrap();
-        got.iter().filter(|got| got.rpc().is_empty() && got.method == http::Method::POST).map(|got| String::from_utf8(got.body.to_vec()).unwrap()).collect::<Vec<_>>()
+        got.iter()
+            .filter(|got| got.rpc().is_empty() && got.method == http::Method::POST)
+            .map(|got| String::from_utf8(got.body.to_vec()).unwrap())
+            .collect::<Vec<_>>()
     };
 
     let server = Server::start(answer).await;
@@ -684,4 +698,110 @@ async fn five_failures_in_a_row_open_the_circuit() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(subject.host.connects.lock().unwrap().len(), 5);
     assert_eq!(state.restarts, 0);
+}
+
+// L14: only the authority the config names is trusted, and what is wrong is said
+#[tokio::test]
+async fn a_tls_target_is_trusted_by_its_authority_and_by_nothing_else() {
+    let server = Server::start_tls(|got: Got| async move { legacy(&got).unwrap_or_else(|| got.result("{}")) }).await;
+    let transport = |ca: Option<&[u8]>| {
+        let url = format!("https://localhost:{}/mcp", server.addr.port()).parse().unwrap();
+        Transport::Http { url, headers: vec![], ca: ca.map(Into::into) }
+    };
+    let trusted = Subject::start(spec("trusted", transport(Some(include_bytes!("fixtures/ca.pem")))), quick());
+    trusted.connected().await;
+    trusted.call("echo", "{}").await.unwrap();
+    for (ca, reason) in
+        [(None, "certificate"), (Some(&b"nonsense"[..]), "no certificate"), (Some(&include_bytes!("fixtures/localhost.pem")[..]), "certificate")]
+    {
+        let refused = Subject::start(spec("refused", transport(ca)), quick());
+        let state = refused.until("refused", |state| state.settled).await;
+        let error = state.last_error.clone().unwrap_or_default();
+        assert!(error.to_lowercase().contains(reason), "{error}");
+    }
+}
+
+// L3: connected, but nobody there
+#[tokio::test]
+async fn a_server_that_falls_silent_is_given_up_when_it_answers_no_pings() {
+    let silent = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let flag = silent.clone();
+    let server = Server::start(move |got: Got| {
+        let flag = flag.clone();
+        async move {
+            if flag.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            legacy(&got).unwrap_or_else(|| got.result("{}"))
+        }
+    })
+    .await;
+    let tuning =
+        Tuning { ping_every: Duration::from_millis(50), ping_timeout: Duration::from_millis(100), handshake: Duration::from_millis(300), ..quick() };
+    let subject = Subject::start(spec("silent", http(&server.url())), tuning);
+    subject.connected().await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(subject.state().restarts, 0);
+    silent.store(true, Ordering::SeqCst);
+    let state = subject.down().await;
+    assert!(state.last_error.as_ref().unwrap().contains("no longer answers"), "{state:?}");
+    silent.store(false, Ordering::SeqCst);
+    subject.connected().await;
+}
+
+// H12: a legacy session of their own for each client session, ended with it
+#[tokio::test]
+async fn each_client_session_has_a_session_of_its_own_at_the_target() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let server = Server::start(move |got: Got| {
+        let count = count.clone();
+        async move {
+            if got.rpc() == "initialize" {
+                let mut answer = got.result(INITIALIZED);
+                answer.headers_mut().insert("mcp-session-id", format!("s-{}", count.fetch_add(1, Ordering::SeqCst)).parse().unwrap());
+                return answer;
+            }
+            match legacy(&got) {
+                Some(answer) => answer,
+                None => got.result(&format!("{:?}", got.header("mcp-session-id").unwrap())),
+            }
+        }
+    })
+    .await;
+    let subject = Subject::start(TargetSpec { sessions: Sessions::PerSession, ..spec("private", http(&server.url())) }, quick());
+    subject.connected().await;
+    let in_session = |key: u128| {
+        let mut request = call("echo", "{}");
+        request.caller.session = Some(SessionKey(key));
+        subject.target.call(request)
+    };
+    let (a, b, again) = (in_session(1).await.unwrap(), in_session(2).await.unwrap(), in_session(1).await.unwrap());
+    assert!(a == again && a != b);
+    subject.target.end_session(SessionKey(1));
+    let ended = |id: &[u8]| {
+        let got = server.got.lock().unwrap();
+        got.iter().any(|got| got.method == http::Method::DELETE && format!("{:?}", got.header("mcp-session-id").unwrap()).as_bytes() == id)
+    };
+    eventually("ended", || ended(&a)).await;
+    assert!(!ended(&b));
+    subject.target.close().await;
+    assert!(ended(&b));
+}
+
+// L6, L5: however often it dies, the lists come back whole and the number of attempts stays small
+#[tokio::test]
+async fn a_flapping_server_is_tried_again_with_growing_pauses() {
+    let server = Server::start(|got: Got| async move {
+        match got.rpc().as_str() {
+            "tools/list" => empty(503),
+            _ => legacy(&got).unwrap_or_else(|| got.result("{}")),
+        }
+    })
+    .await;
+    let subject = Subject::start(spec("flapping", http(&server.url())), Tuning { circuit_delay: Duration::from_millis(200), ..quick() });
+    tokio::time::sleep(Duration::from_millis(1000)).await;
+    let attempts = subject.host.connects.lock().unwrap().len();
+    assert!((3..=10).contains(&attempts), "{attempts}");
+    let state = subject.state();
+    assert!(state.offer.is_none() && state.last_error.as_ref().unwrap().contains("503"), "{state:?}");
 }

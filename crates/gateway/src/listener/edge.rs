@@ -1,11 +1,11 @@
 //! Who answers which path of the main listener, and what is refused before anybody does.
 
+use crate::listener::Handler;
 use crate::listener::body::{self, ReplyBody};
 use crate::listener::gate::Verdict;
 use crate::listener::headers::McpHeaders;
 use crate::listener::legacy_sse::LegacySse;
 use crate::listener::mcp::{Endpoint, Reply, failed, not_allowed, status};
-use crate::listener::Handler;
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
 use crate::surface;
@@ -58,7 +58,9 @@ impl Edge {
         let origin = match self.endpoint.runtime.gate.load().judge(&parts.uri, &parts.headers, local, exempt) {
             Verdict::Pass(origin) => origin,
             Verdict::BadHost => return self.refuse(Reject::Host, "This name is not ours: add it to allowedHosts in the config if it should be"),
-            Verdict::BadOrigin => return self.refuse(Reject::Origin, "Pages of this origin are not allowed: add it to allowedOrigins in the config if they should be"),
+            Verdict::BadOrigin => {
+                return self.refuse(Reject::Origin, "Pages of this origin are not allowed: add it to allowedOrigins in the config if they should be");
+            }
         };
         let Some(place) = place else { return self.refuse(Reject::UnknownPath, "Not found: MCP is at /mcp") };
         if origin.is_some() && parts.method == Method::OPTIONS {
@@ -158,7 +160,9 @@ fn place(path: &str) -> Option<Place> {
         "/sse" => Some(Place::Sse),
         "/messages" => Some(Place::Messages),
         _ => match path.strip_prefix("/mcp/") {
-            Some(target) if !target.contains('/') => percent_decode_str(target).decode_utf8().ok().map(|target| Place::Mcp(Some(target.into_owned()))),
+            Some(target) if !target.contains('/') => {
+                percent_decode_str(target).decode_utf8().ok().map(|target| Place::Mcp(Some(target.into_owned())))
+            }
             Some(_) => None,
             None => surface::route(path).map(Place::Surface),
         },

@@ -121,7 +121,17 @@ mod tests {
         for host in ["localhost", "localhost:3000", "127.0.0.1:3000", "[::1]:3000", "LOCALHOST", "mcp.corp.example", "mcp.corp.example:443"] {
             assert_eq!(judge(&gate, &[("host", host)]), Verdict::Pass(None), "{host}");
         }
-        for host in ["evil.com", "localhost.evil.com", "127.0.0.1.evil.com", "", "localhost:x", "user@localhost", "[::1].evil.example", "10.0.0.1", "127.0.0.2"] {
+        for host in [
+            "evil.com",
+            "localhost.evil.com",
+            "127.0.0.1.evil.com",
+            "",
+            "localhost:x",
+            "user@localhost",
+            "[::1].evil.example",
+            "10.0.0.1",
+            "127.0.0.2",
+        ] {
             assert_eq!(judge(&gate, &[("host", host)]), Verdict::BadHost, "{host}");
         }
         assert_eq!(judge(&gate, &[]), Verdict::BadHost);
@@ -129,7 +139,18 @@ mod tests {
         for origin in ["http://localhost", "http://localhost:5173", "https://127.0.0.1:1", "http://[::1]:3000", "https://app.example"] {
             assert_eq!(judge(&gate, &[("host", "localhost"), ("origin", origin)]), Verdict::Pass(Some(origin.into())), "{origin}");
         }
-        for origin in ["http://evil.com", "null", "", "http://localhost.evil.com", "http://[::1].evil.example", "http://localhost:80@evil", "file://", "http://app.example", "http://localhost/path", "ftp://localhost"] {
+        for origin in [
+            "http://evil.com",
+            "null",
+            "",
+            "http://localhost.evil.com",
+            "http://[::1].evil.example",
+            "http://localhost:80@evil",
+            "file://",
+            "http://app.example",
+            "http://localhost/path",
+            "ftp://localhost",
+        ] {
             assert_eq!(judge(&gate, &[("host", "localhost"), ("origin", origin)]), Verdict::BadOrigin, "{origin}");
         }
         assert_eq!(judge(&gate, &[("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://localhost")]), Verdict::BadOrigin);

@@ -10,7 +10,7 @@ use crate::listener::headers::McpHeaders;
 use crate::message::{Call, Context, Control, Incoming, List, Scope};
 use crate::reply::{Failure, Reject};
 use crate::runtime::{Admitted, Runtime};
-use crate::session::{Answer, Listening, Opened, Session};
+use crate::session::{Answer, LEVELS, Listening, Opened, Session};
 use crate::stack::Mcp;
 use crate::virtualize::Listed;
 use bytes::Bytes;
@@ -28,7 +28,9 @@ use tower::Service;
 use transom_protocol::json::{Json, Key};
 use transom_protocol::message::Params;
 use transom_protocol::write::{self, Edit};
-use transom_protocol::{Era, Fault, Id, Limits, Malformed, Message, Method, Notification, Request, Revision, RpcError, error, header as mcp_header, meta, sse};
+use transom_protocol::{
+    Era, Fault, Id, Limits, Malformed, Message, Method, Notification, Request, Revision, RpcError, error, header as mcp_header, meta, sse,
+};
 use transom_upstream::{Caller, FromTarget, Outbox};
 
 /// How often an idle stream says that it is alive.
@@ -68,7 +70,11 @@ impl Endpoint {
     /// Answers a `POST` whose body has been read.
     pub async fn post(&self, headers: McpHeaders, scope: Scope, body: Bytes, admitted: Admitted) -> Reply {
         if !headers.json && !headers.events {
-            return self.refuse(&Failure::rejected(Reject::Accept, "Not acceptable: Accept must admit application/json or text/event-stream"), Era::Legacy, None);
+            return self.refuse(
+                &Failure::rejected(Reject::Accept, "Not acceptable: Accept must admit application/json or text/event-stream"),
+                Era::Legacy,
+                None,
+            );
         }
         match Message::read(&body, &Limits::REQUEST) {
             Ok(Message::Request(request)) => {
@@ -207,7 +213,11 @@ impl Endpoint {
             Era::Legacy => check_legacy(headers, &request)?,
         }
         if let Some(filter) = view.meta.and_then(|meta| meta.get(meta::FILTER)) {
-            narrow(&mut scope, filter, matches!(request.method, Method::ListTools | Method::ListPrompts | Method::ListResources | Method::ListTemplates));
+            narrow(
+                &mut scope,
+                filter,
+                matches!(request.method, Method::ListTools | Method::ListPrompts | Method::ListResources | Method::ListTemplates),
+            );
         }
         let caller = view.caller(&request.params, era);
         let revision = if era == Era::Modern { Revision::V2026_07_28 } else { Revision::UNSTATED };
@@ -289,7 +299,15 @@ impl Endpoint {
     }
 }
 
-fn new_context(generation: Arc<Generation>, headers: &McpHeaders, scope: Scope, era: Era, revision: Revision, caller: Caller, bytes: usize) -> Context {
+fn new_context(
+    generation: Arc<Generation>,
+    headers: &McpHeaders,
+    scope: Scope,
+    era: Era,
+    revision: Revision,
+    caller: Caller,
+    bytes: usize,
+) -> Context {
     Context {
         generation,
         started: Instant::now(),
@@ -495,7 +513,14 @@ fn wants(request: &Request) -> Result<Wants, Failure> {
     let asked = params.get("notifications").filter(|asked| asked.raw().starts_with('{'));
     let asked = asked.ok_or_else(|| Failure::InvalidParams("`notifications` is missing or not an object".into()))?;
     let flag = |key: &str| asked.get(key).and_then(Json::bool).unwrap_or(false);
-    let uris: Vec<String> = asked.get("resourceSubscriptions").into_iter().flat_map(Json::elements).filter_map(Json::string).take(URIS + 1).map(|uri| uri.into_owned()).collect();
+    let uris: Vec<String> = asked
+        .get("resourceSubscriptions")
+        .into_iter()
+        .flat_map(Json::elements)
+        .filter_map(Json::string)
+        .take(URIS + 1)
+        .map(|uri| uri.into_owned())
+        .collect();
     if uris.len() > URIS {
         return Err(Failure::InvalidParams(format!("`resourceSubscriptions` has more than {URIS} entries")));
     }
@@ -583,10 +608,34 @@ struct Road<'r> {
 }
 
 impl Road<'_> {
+    /// Whether the client wants to hear this: log messages only from the level it asked for, and a modern client that
+    /// asked for none gets none.
+    fn wants(&self, message: &[u8]) -> bool {
+        if memchr::memmem::find(message, b"notifications/message").is_none() {
+            return true;
+        }
+        let json = Json::trusted(std::str::from_utf8(message).unwrap_or("{}"));
+        if json.get("method").map(Json::raw) != Some("\"notifications/message\"") {
+            return true;
+        }
+        let asked = match self.context.session.get() {
+            Some(session) => session.level(),
+            None => self.context.caller.log_level.clone(),
+        };
+        let rank = |level: &str| LEVELS.iter().position(|known| *known == level.trim_matches('"'));
+        let asked = match (asked.as_deref().map(|level| std::str::from_utf8(level).unwrap_or("")), self.context.era) {
+            (Some(level), _) => rank(level),
+            (None, Era::Legacy) => Some(0),
+            (None, Era::Modern) => return false,
+        };
+        let level = json.get("params").and_then(|params| params.get("level")).and_then(|level| rank(level.raw()));
+        level >= asked
+    }
+
     /// The message for the client's stream; `None` if there is no stream or nothing to send.
     fn message(&self, message: FromTarget) -> Option<Bytes> {
         match message {
-            FromTarget::Notification(message) => self.events.then_some(message),
+            FromTarget::Notification(message) => (self.events && self.wants(&message)).then_some(message),
             FromTarget::Request { method, params, answer } => {
                 let session = self.context.session.get().filter(|session| self.events && session.abilities().can_answer(&method));
                 let Some((id, answered)) = session.and_then(|session| session.ask()) else {
@@ -684,7 +733,9 @@ pub fn for_era(result: &Bytes, era: Era, method: Method) -> Bytes {
             match added.as_slice() {
                 [] => result.clone(),
                 // The usual case: one member in front, the rest as it came.
-                [_] if !typed && result.len() > 2 && result.starts_with(b"{\"") => [&b"{\"resultType\":\"complete\","[..], result.get(1..).unwrap_or(&[])].concat().into(),
+                [_] if !typed && result.len() > 2 && result.starts_with(b"{\"") => {
+                    [&b"{\"resultType\":\"complete\","[..], result.get(1..).unwrap_or(&[])].concat().into()
+                }
                 added => write::edited(object, keep_all, added).into(),
             }
         }
@@ -704,7 +755,11 @@ fn list_pieces(listed: Listed) -> [Bytes; 3] {
         Era::Modern => {
             let comma = if degraded.is_empty() { "" } else { "," };
             let info = crate::session::SERVER_INFO;
-            format!(",\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"public\",\"_meta\":{{\"{}\":{info}{comma}{degraded}}}}}", meta::SERVER_INFO).into()
+            format!(
+                ",\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"public\",\"_meta\":{{\"{}\":{info}{comma}{degraded}}}}}",
+                meta::SERVER_INFO
+            )
+            .into()
         }
     };
     [Bytes::from_static(b"{"), listed.body, tail]

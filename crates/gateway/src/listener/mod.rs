@@ -98,7 +98,13 @@ fn protocol() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-async fn connection<H: Handler>(stream: TcpStream, builder: Arc<auto::Builder<TokioExecutor>>, handler: Arc<H>, tls: Option<Arc<tls::Tls>>, closing: Closing) {
+async fn connection<H: Handler>(
+    stream: TcpStream,
+    builder: Arc<auto::Builder<TokioExecutor>>,
+    handler: Arc<H>,
+    tls: Option<Arc<tls::Tls>>,
+    closing: Closing,
+) {
     let Ok(local) = stream.local_addr() else { return };
     // Without it every streamed event waits for the one before it to be acknowledged.
     let _ = stream.set_nodelay(true);

@@ -57,7 +57,8 @@ fn stamp(files: &TlsFiles) -> [Option<SystemTime>; 2] {
 fn read(files: &TlsFiles) -> Result<ServerConfig, String> {
     let name = |path: &std::path::Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let cert_error = |error| format!("tls.cert: cannot read {}: {error}", name(&files.cert));
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.cert).map_err(cert_error)?.collect::<Result<_, _>>().map_err(cert_error)?;
+    let chain: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_file_iter(&files.cert).map_err(cert_error)?.collect::<Result<_, _>>().map_err(cert_error)?;
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| format!("tls.key: cannot read {}: {error}", name(&files.key)))?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)

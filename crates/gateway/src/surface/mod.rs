@@ -90,7 +90,19 @@ mod tests {
     fn only_exact_paths_have_an_answer() {
         assert_eq!(route("/tools/a__b/invoke"), Some(Route::Invoke("a__b".into())));
         assert_eq!(route("/tools/a%20b"), Some(Route::Tool("a b".into())));
-        for path in ["/", "/admin", "//health", "/health/", "/Health", "/%68ealth", "/tools/a/b", "/tools/a/b/invoke", "/tools/../admin", "/mcp/../admin", "/;/admin"] {
+        for path in [
+            "/",
+            "/admin",
+            "//health",
+            "/health/",
+            "/Health",
+            "/%68ealth",
+            "/tools/a/b",
+            "/tools/a/b/invoke",
+            "/tools/../admin",
+            "/mcp/../admin",
+            "/;/admin",
+        ] {
             assert_eq!(route(path), None, "{path}");
         }
     }

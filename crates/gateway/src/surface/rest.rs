@@ -55,9 +55,13 @@ fn definition(out: &mut Vec<u8>, entry: &Entry, compact: bool) {
     let server = write::quoted(entry.target_name());
     if compact {
         let description = tool.get("description").map_or("\"\"", Json::raw);
-        out.extend_from_slice(format!("{{\"name\":{},\"description\":{description},\"server\":{server}}}", write::quoted(entry.exposed())).as_bytes());
+        out.extend_from_slice(
+            format!("{{\"name\":{},\"description\":{description},\"server\":{server}}}", write::quoted(entry.exposed())).as_bytes(),
+        );
     } else {
-        let mine = |key: transom_protocol::json::Key<'_>, _: Json<'_>| if matches!(key.raw(), "server" | "status") { write::Edit::Drop } else { write::Edit::Keep };
+        let mine = |key: transom_protocol::json::Key<'_>, _: Json<'_>| {
+            if matches!(key.raw(), "server" | "status") { write::Edit::Drop } else { write::Edit::Keep }
+        };
         out.extend_from_slice(&write::edited(tool, mine, &[("server", server.as_bytes()), ("status", status)]));
     }
 }
@@ -82,7 +86,9 @@ pub async fn invoke(endpoint: &Endpoint, name: &str, body: Bytes) -> Reply {
     let generation = endpoint.runtime.generation().await;
     let entry = match generation.find(Kind::Tool, name) {
         Found::One(entry) => entry,
-        Found::Many(names) => return refusal(StatusCode::BAD_REQUEST, "ambiguous_name", &format!("{name} could mean {}", names.join(", ")), Value::Null),
+        Found::Many(names) => {
+            return refusal(StatusCode::BAD_REQUEST, "ambiguous_name", &format!("{name} could mean {}", names.join(", ")), Value::Null);
+        }
         Found::None => return refusal(StatusCode::NOT_FOUND, "tool_not_found", &format!("Tool not found: {name}"), Value::Null),
     };
     if entry.available()

@@ -133,7 +133,7 @@ pub fn listened(name: &str, arguments: &str, token: &str) -> (Call, Arc<Outbox>)
 /// Waits shortened so that a test takes no longer than it must.
 pub fn quick() -> Tuning {
     Tuning {
-        probe: Duration::from_millis(400),
+        probe: Duration::from_secs(5),
         refresh_pause: Duration::from_millis(50),
         shortest_ttl: Duration::from_millis(100),
         backoff_first: Duration::from_millis(10),
@@ -258,6 +258,31 @@ impl Server {
         F: Fn(Got) -> R + Send + Sync + 'static,
         R: Future<Output = Res> + Send,
     {
+        Server::serve(addr, None, answer).await
+    }
+
+    /// A server with a certificate for localhost by the authority in `fixtures/ca.pem`; it offers HTTP/2 and HTTP/1.1.
+    pub async fn start_tls<F, R>(answer: F) -> Server
+    where
+        F: Fn(Got) -> R + Send + Sync + 'static,
+        R: Future<Output = Res> + Send,
+    {
+        use rustls::pki_types::pem::PemObject;
+        use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+        let certificate = CertificateDer::from_pem_slice(include_bytes!("../fixtures/localhost.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(include_bytes!("../fixtures/localhost.key")).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let mut config = builder.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Server::serve("127.0.0.1:0".parse().unwrap(), Some(tokio_rustls::TlsAcceptor::from(Arc::new(config))), answer).await
+    }
+
+    async fn serve<F, R>(addr: SocketAddr, tls: Option<tokio_rustls::TlsAcceptor>, answer: F) -> Server
+    where
+        F: Fn(Got) -> R + Send + Sync + 'static,
+        R: Future<Output = Res> + Send,
+    {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.set_reuseaddr(true).unwrap();
         socket.bind(addr).unwrap();
@@ -281,8 +306,18 @@ impl Server {
                         Ok::<_, Infallible>(answer(got).await)
                     }
                 });
+                let tls = tls.clone();
                 let connection = tokio::spawn(async move {
-                    let _ended = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                    let builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
+                    match tls {
+                        None => {
+                            let _ended = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                        }
+                        Some(tls) => {
+                            let Ok(stream) = tls.accept(stream).await else { return };
+                            let _ended = builder.serve_connection(TokioIo::new(stream), service).await;
+                        }
+                    }
                 });
                 all.lock().unwrap().push(connection);
             }
@@ -315,8 +350,10 @@ impl Server {
     }
 }
 
-pub const INITIALIZED: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}"#;
-pub const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":3600000,"cacheScope":"public"}"#;
+pub const INITIALIZED: &str =
+    r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}"#;
+pub const DISCOVERED: &str =
+    r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":3600000,"cacheScope":"public"}"#;
 pub const TOOLS: &str = r#"{"tools":[{"name":"echo","inputSchema":{"type":"object"}}],"ttlMs":3600000}"#;
 
 /// What a legacy server without sessions answers to everything but calls.

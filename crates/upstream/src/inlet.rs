@@ -1,0 +1,131 @@
+//! A child's standard input. A message is written by whoever has it, at once, as long as the pipe takes it; what the
+//! child is too slow for waits here, within bounds, for a task that writes it later.
+
+use crate::http_client::describe;
+use bytes::{Buf, Bytes};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::net::unix::pipe;
+use tokio::process::ChildStdin;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// Messages that may wait; more than there are places for calls.
+const BACKLOG: usize = 512;
+/// Bytes that may wait.
+const BACKLOG_BYTES: usize = 64 << 20;
+
+pub(crate) struct Inlet {
+    state: Mutex<State>,
+    work: Notify,
+}
+
+struct State {
+    /// `None` once the input is closed.
+    pipe: Option<Arc<pipe::Sender>>,
+    /// Rests of lines, in order, each with its end.
+    backlog: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+impl Inlet {
+    pub(crate) fn new(stdin: ChildStdin) -> io::Result<Inlet> {
+        let pipe = pipe::Sender::from_owned_fd(stdin.into_owned_fd()?)?;
+        Ok(Inlet { state: Mutex::new(State { pipe: Some(Arc::new(pipe)), backlog: VecDeque::new(), bytes: 0 }), work: Notify::new() })
+    }
+
+    /// Writes a message as one line, or keeps it to be written. `Err` says why it will never be.
+    pub(crate) fn write(&self, message: &Bytes) -> Result<(), String> {
+        let message = one_line(message);
+        let mut state = self.state();
+        let Some(pipe) = state.pipe.clone() else { return Err("its input is closed".into()) };
+        if state.backlog.len() >= BACKLOG || state.bytes + message.len() > BACKLOG_BYTES {
+            return Err("it does not read what it is sent".into());
+        }
+        let mut written = 0;
+        if state.backlog.is_empty() {
+            match pipe.try_write_vectored(&[IoSlice::new(&message), IoSlice::new(b"\n")]) {
+                Ok(count) => written = count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(format!("cannot write to the child: {}", describe(&error))),
+            }
+        }
+        if written <= message.len() {
+            state.keep(message.slice(written..));
+            state.keep(Bytes::from_static(b"\n"));
+            self.work.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Writes what waits, until the input is closed. Returns why it cannot go on.
+    pub(crate) async fn run(&self, patience: Duration) -> String {
+        loop {
+            self.work.notified().await;
+            while let Some(pipe) = self.waiting() {
+                match timeout(patience, pipe.writable()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => return format!("cannot write to the child: {}", describe(&error)),
+                    Err(_) => return format!("the child read nothing for {} s", patience.as_secs_f32()),
+                }
+                if let Err(error) = self.state().flush(&pipe) {
+                    return format!("cannot write to the child: {}", describe(&error));
+                }
+            }
+        }
+    }
+
+    fn waiting(&self) -> Option<Arc<pipe::Sender>> {
+        let state = self.state();
+        if state.backlog.is_empty() { None } else { state.pipe.clone() }
+    }
+
+    /// The child sees the end of its input.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.pipe = None;
+        state.backlog.clear();
+        state.bytes = 0;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn keep(&mut self, rest: Bytes) {
+        if !rest.is_empty() {
+            self.bytes += rest.len();
+            self.backlog.push_back(rest);
+        }
+    }
+
+    /// Writes as much as the pipe takes.
+    fn flush(&mut self, pipe: &pipe::Sender) -> io::Result<()> {
+        while let Some(front) = self.backlog.front_mut() {
+            match pipe.try_write(front) {
+                Ok(count) => {
+                    front.advance(count);
+                    self.bytes -= count;
+                    if front.is_empty() {
+                        self.backlog.pop_front();
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A message is one line: line breaks between its tokens become spaces (inside strings JSON has none).
+fn one_line(message: &Bytes) -> Bytes {
+    if memchr::memchr2(b'\n', b'\r', message).is_none() {
+        return message.clone();
+    }
+    message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
+}
