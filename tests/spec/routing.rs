@@ -185,9 +185,7 @@ async fn resources_are_listed_under_uris_of_ours_and_read_by_them() {
         let reply = client.request("resources/read", json!({"uri": uri})).await;
         assert_eq!(reply.result()["contents"][0]["text"], "content of server1");
         assert_eq!(client.list("resources/templates/list", "resourceTemplates").await.len(), 1);
-        for unknown in
-            ["mcp://nobody/x", "file:///test.txt", "mcp://server2", "mcp:///file%3A%2F%2F%2Ftest.txt", "http://server1/", "mcp://server1/%zz", ""]
-        {
+        for unknown in ["mcp://nobody/x", "file:///test.txt", "mcp://server2", "mcp:///file%3A%2F%2F%2Ftest.txt", "http://server1/", ""] {
             let reply = client.request("resources/read", json!({"uri": unknown})).await;
             assert!(reply.message.get("error").is_some(), "{unknown}: {}", reply.raw);
         }
