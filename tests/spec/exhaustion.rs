@@ -92,6 +92,27 @@ async fn line_feeds_alone_end_no_header() {
     assert!(a.calls().is_empty());
 }
 
+// J1: nor do they in a later request of the same connection.
+#[tokio::test]
+async fn line_feeds_alone_end_no_later_header_either() {
+    let (a, gateway) = one().await;
+    let mut raw = gateway.raw().await;
+    let host = gateway.addr();
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    for _ in 0..3 {
+        raw.write(
+            format!("POST /mcp HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{list}", list.len())
+                .as_bytes(),
+        )
+        .await;
+        assert_eq!(raw.reply().await.status(), 200);
+    }
+    raw.write(format!("POST /mcp HTTP/1.1\nHost: {host}\nContent-Type: application/json\nContent-Length: {}\n\n{CALL}", CALL.len()).as_bytes()).await;
+    let reply = raw.reply().await;
+    assert!(!reply.text().starts_with("HTTP/1.1 200"), "{}", reply.text());
+    assert!(a.calls().is_empty());
+}
+
 // J1: an upgrade is not taken, and what follows is a request of its own or nothing.
 #[tokio::test]
 async fn an_upgrade_is_not_taken() {
@@ -264,6 +285,26 @@ async fn the_slow_are_cut_off_and_the_others_served() {
     assert!(reply.closed && reply.bytes.len() < 14 << 20, "{} bytes, closed: {}", reply.bytes.len(), reply.closed);
     let reply = slow_body.read(Duration::from_secs(25)).await;
     assert!(reply.closed || reply.status() == 408, "a body may take thirty seconds, not {:?}", start.elapsed());
+}
+
+// J4, the other side: a connection that is in use, or rests for a while, is not slow.
+#[tokio::test]
+async fn a_connection_in_use_outlives_the_patience_for_one_head() {
+    let (_a, gateway) = one().await;
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let request =
+        format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{list}", gateway.addr(), list.len());
+    let (mut busy, mut resting) = (gateway.raw().await, gateway.raw().await);
+    resting.write(request.as_bytes()).await;
+    assert_eq!(resting.reply().await.status(), 200);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(13) {
+        assert!(busy.write(request.as_bytes()).await, "closed after {:?}", start.elapsed());
+        assert_eq!(busy.reply().await.status(), 200, "closed after {:?}", start.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    resting.write(request.as_bytes()).await;
+    assert_eq!(resting.reply().await.status(), 200, "closed while at rest");
 }
 
 // J6
