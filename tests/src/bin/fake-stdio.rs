@@ -47,7 +47,9 @@ fn main() {
     if fake.says("grandchild") {
         let itself = env::current_exe().expect("its own path");
         let mark = fake.behaviour["mark"].as_str().unwrap_or_default();
-        process::Command::new(itself).args(["grandchild", mark]).stdin(process::Stdio::null()).spawn().expect("a grandchild");
+        let grandchild = process::Command::new(itself).args(["grandchild", mark]).stdin(process::Stdio::null()).spawn().expect("a grandchild");
+        // Nobody waits for it: that is the point.
+        std::mem::forget(grandchild);
     }
     if let Some(bytes) = fake.behaviour["stderr"].as_u64() {
         thread::spawn(move || {
