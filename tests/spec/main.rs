@@ -1,5 +1,6 @@
 //! The specification as tests. One binary, because linking is what takes the time.
 
+mod architecture;
 mod browser;
 mod children;
 mod discovery;
