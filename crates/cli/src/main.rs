@@ -48,6 +48,9 @@ enum Verb {
     /// Be one of the demo's targets, on standard input and output
     #[command(hide = true)]
     DemoTarget(demo_target::Args),
+    /// Wait for a gateway to end, then end what it left behind
+    #[command(hide = true)]
+    Guard { instance: String },
 }
 
 fn main() -> ExitCode {
@@ -90,6 +93,10 @@ fn act(line: Line) -> Result<(), Failure> {
         Verb::Schema(args) => schema::run(args),
         Verb::Completions(args) => completions::run(args, Line::command()),
         Verb::DemoTarget(args) => wait_for(demo_target::run(args)),
+        Verb::Guard { instance } => {
+            transom_upstream::stand_guard(&instance);
+            Ok(())
+        }
     }
 }
 

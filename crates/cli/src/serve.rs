@@ -21,6 +21,10 @@ pub async fn serve(args: &run::Args, settings: Settings, announce: impl FnOnce(&
     if !warnings.is_empty() {
         terminal::note(&warnings.render(terminal::color()));
     }
+    // Whatever happens to this process, nothing it started lives on.
+    if let Ok(own) = std::env::current_exe() {
+        transom_upstream::set_guard(own, vec!["guard".into()]);
+    }
     let bound = transom_gateway::bind(config.clone()).await.map_err(|error| start_failure(error, &settings))?;
     let published = Published::write(args.url_file.as_deref(), args.pid_file.as_deref(), &bound.url())?;
     terminal::data(&format!("transom listening on {}/mcp", bound.url()));
@@ -49,6 +53,7 @@ pub async fn serve(args: &run::Args, settings: Settings, announce: impl FnOnce(&
         .await;
     follower.abort();
     stopper.abort();
+    transom_upstream::dismiss_guard();
     published.remove();
     Ok(())
 }

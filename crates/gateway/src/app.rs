@@ -237,6 +237,7 @@ impl Handle {
         note(current.tls != config.tls, "tls");
         note(current.session_key != config.session_key, "sessionKey");
         note(current.state_dir != config.state_dir, "stateDir");
+        note(current.allow_unauthenticated != config.allow_unauthenticated, "allowUnauthenticated");
         self.runtime.gate.store(Arc::new(Gate::new(&config.allowed_hosts, &config.allowed_origins, self.bind)));
         if let Ok(mut readiness) = self.runtime.readiness.lock() {
             *readiness = config.readiness;

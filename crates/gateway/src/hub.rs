@@ -161,9 +161,9 @@ impl Hub {
         self.metrics.streams.dec_by(i64::try_from(before - inner.streams.len()).unwrap_or(0));
     }
 
-    /// Whether a session has a stream open.
-    pub fn has_stream(&self, session: SessionKey) -> bool {
-        self.inner.lock().is_ok_and(|inner| inner.streams.values().any(|open| open.session == Some(session)))
+    /// The sessions that have a stream open.
+    pub fn listening(&self) -> HashSet<SessionKey> {
+        self.inner.lock().map(|inner| inner.streams.values().filter_map(|open| open.session).collect()).unwrap_or_default()
     }
 
     /// Tells every stream that wants to know which lists changed. A session with several streams hears it on one.
@@ -195,18 +195,6 @@ impl Hub {
             }
         }
         self.drop_slow(&mut inner, &slow);
-    }
-
-    /// Sends a message to a session, on one of its streams; `false` if it has none.
-    pub fn send_to(&self, session: SessionKey, message: Bytes) -> bool {
-        let Ok(mut inner) = self.inner.lock() else { return false };
-        let first = inner.streams.iter().filter(|(_, open)| open.session == Some(session)).map(|(id, _)| *id).min();
-        let Some(id) = first else { return false };
-        let sent = inner.streams.get(&id).is_some_and(|open| open.sender.try_send(message).is_ok());
-        if !sent {
-            self.drop_slow(&mut inner, &[id]);
-        }
-        sent
     }
 
     fn drop_slow(&self, inner: &mut Inner, slow: &[u64]) {

@@ -1,8 +1,8 @@
 //! The kinds of messages and the types they pass through on the path.
 //!
-//! `Incoming` → `Identified` → `InSession` → `Named` → `Permitted` → `SourceCall`. Each type can only be made by the
-//! stage it is named after; [`crate::virtualize`] takes nothing but a `Permitted`, so a stack without authorization does
-//! not compile.
+//! `Incoming` → `Identified` → `InSession` → `Named` → `Permitted` → `SourceCall`. Each stage takes one type and makes
+//! the next. Only [`crate::authorize`] can make a `Permitted`, and [`crate::virtualize`] takes nothing else, so a stack
+//! without authorization does not compile.
 
 use crate::authenticate::Principal;
 use crate::generation::{Entry, Generation, Kind, Slot};

@@ -303,7 +303,7 @@ impl Runtime {
     pub async fn keep_tidy(self: Arc<Self>) {
         loop {
             tokio::time::sleep(Duration::from_secs(5)).await;
-            for session in self.sessions.sweep(|session| self.hub.has_stream(session)) {
+            for session in self.sessions.sweep(&self.hub.listening()) {
                 self.session_ended(session);
             }
             self.metrics.sweep();

@@ -298,7 +298,7 @@ impl Sessions {
     }
 
     /// Forgets sessions that nobody has used for long or that never got past `initialize`. Their ids stay good.
-    pub fn sweep(&self, in_use: impl Fn(SessionKey) -> bool) -> Vec<SessionKey> {
+    pub fn sweep(&self, listening: &HashSet<SessionKey>) -> Vec<SessionKey> {
         let now = now();
         let mut gone = Vec::new();
         for shard in &self.shards {
@@ -306,7 +306,7 @@ impl Sessions {
             shard.retain(|_, session| {
                 let idle = now.saturating_sub(session.last_used.load(Relaxed));
                 let limit = if session.ready.load(Relaxed) { IDLE } else { OPENING };
-                let keep = idle <= limit.as_secs() || session.in_flight.lock().is_ok_and(|calls| !calls.is_empty()) || in_use(session.key);
+                let keep = idle <= limit.as_secs() || session.in_flight.lock().is_ok_and(|calls| !calls.is_empty()) || listening.contains(&session.key);
                 if !keep {
                     gone.push(session.key);
                 }
@@ -513,7 +513,8 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
     }
 }
 
-const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+/// Levels of log messages, least important first.
+pub const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 fn rpc_error(raw: &Bytes) -> RpcError {
     let json = std::str::from_utf8(raw).map_or(Json::trusted("{}"), Json::trusted);

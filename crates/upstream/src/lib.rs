@@ -33,6 +33,7 @@ mod ident;
 mod inlet;
 mod lines;
 mod listing;
+mod marked;
 mod mux;
 mod outgoing;
 mod road;
@@ -46,6 +47,7 @@ mod sys;
 mod text;
 
 pub use call::{Call, CallError, Caller, SessionKey};
+pub use marked::{dismiss_guard, set_guard, stand_guard};
 pub use outbox::{FromTarget, Outbox};
 pub use spec::{EraChoice, Secret, Sessions, TargetSpec, Transport};
 pub use state::{Capabilities, Item, Offer, Status, TargetState};

@@ -28,6 +28,7 @@ fn jobs() -> &'static mpsc::Sender<Job> {
         // If the thread cannot be made, every spawn reports it: the channel has no receiver then.
         let _thread = std::thread::Builder::new().name("spawner".into()).spawn(move || {
             for mut job in receiver {
+                crate::marked::call_guard();
                 let _runtime = job.runtime.enter();
                 // If nobody waits any more the child is dropped, and dropping it kills it.
                 let _abandoned = job.done.send(job.command.spawn());

@@ -6,6 +6,7 @@ use crate::ears::Ears;
 use crate::http_client::describe;
 use crate::inlet::Inlet;
 use crate::lines::{Line, Lines};
+use crate::marked;
 use crate::mux::{Audience, Mux, Pipe};
 use crate::spawner;
 use crate::spec::Secret;
@@ -56,6 +57,8 @@ pub(crate) async fn start(program: Program<'_>, audience: Audience, ears: Arc<Ea
     command.args(program.args).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);
     command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    let mark = marked::fresh();
+    command.env(marked::NAME, &mark);
     command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
     if let Some(cwd) = program.cwd {
         command.current_dir(cwd);
@@ -75,7 +78,7 @@ pub(crate) async fn start(program: Program<'_>, audience: Audience, ears: Arc<Ea
     tokio::spawn(write(mux.clone(), stopping.clone(), tuning.write));
     tokio::spawn(read(stdout, mux.clone(), tuning.message));
     tokio::spawn(drain(stderr, ears));
-    tokio::spawn(attend(child, mux.clone(), stopping, ending, tuning));
+    tokio::spawn(attend(child, mark, mux.clone(), stopping, ending, tuning));
     Ok((mux, ChildHandle { stop, ended }))
 }
 
@@ -122,7 +125,14 @@ async fn read(mut stdout: ChildStdout, mux: Arc<Mux>, limit: usize) {
 }
 
 /// Waits for the child's end or brings it about, and ends what it left behind.
-async fn attend(mut child: Child, mux: Arc<Mux>, mut stopping: watch::Receiver<bool>, ending: watch::Sender<bool>, tuning: Arc<Tuning>) {
+async fn attend(
+    mut child: Child,
+    mark: String,
+    mux: Arc<Mux>,
+    mut stopping: watch::Receiver<bool>,
+    ending: watch::Sender<bool>,
+    tuning: Arc<Tuning>,
+) {
     // Also when this task is dropped with its runtime.
     let group = KillOnDrop(child.id().and_then(Group::led_by));
     let asked = tokio::select! {
@@ -148,6 +158,8 @@ async fn attend(mut child: Child, mux: Arc<Mux>, mut stopping: watch::Receiver<b
     drop(group);
     // Killed by now; this only fetches its status.
     let _status = timeout(tuning.stop_firmly, child.wait()).await;
+    // What it started and sent out of its group carries its mark.
+    let _killed = tokio::task::spawn_blocking(move || marked::kill(&mark)).await;
     ending.send_replace(true);
 }
 

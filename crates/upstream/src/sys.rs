@@ -56,3 +56,12 @@ impl Group {
         }
     }
 }
+
+/// Kills one process.
+pub(crate) fn kill(process: u32) {
+    let Some(process) = libc::pid_t::try_from(process).ok().filter(|pid| *pid > 1) else { return };
+    // SAFETY: takes integers. That the process is gone already is no error.
+    unsafe {
+        libc::kill(process, libc::SIGKILL);
+    }
+}

@@ -54,11 +54,10 @@ pub async fn collect(mut body: Incoming, admitted: &mut Admitted) -> Result<Byte
 /// A stream of chunks.
 pub type Chunks = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-/// The body of a reply. It keeps its connection busy and its place among the requests in flight until it is sent.
+/// The body of a reply. It keeps its connection busy until it is sent.
 pub struct ReplyBody {
     content: Content,
     _busy: Option<Busy>,
-    _admitted: Option<Admitted>,
 }
 
 enum Content {
@@ -74,23 +73,17 @@ impl ReplyBody {
 
     /// These pieces, one after the other, without copying them together.
     pub fn pieces(pieces: [Bytes; 3]) -> ReplyBody {
-        ReplyBody { content: Content::Pieces { pieces, next: 0 }, _busy: None, _admitted: None }
+        ReplyBody { content: Content::Pieces { pieces, next: 0 }, _busy: None }
     }
 
     /// Chunks as they come.
     pub fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> ReplyBody {
-        ReplyBody { content: Content::Stream(Box::pin(chunks)), _busy: None, _admitted: None }
+        ReplyBody { content: Content::Stream(Box::pin(chunks)), _busy: None }
     }
 
     /// Keeps the connection busy until the body is sent.
     pub fn holding(mut self, busy: Busy) -> ReplyBody {
         self._busy = Some(busy);
-        self
-    }
-
-    /// Keeps the request's place until the body is sent.
-    pub fn admitted(mut self, admitted: Admitted) -> ReplyBody {
-        self._admitted = Some(admitted);
         self
     }
 }

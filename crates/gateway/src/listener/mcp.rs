@@ -10,7 +10,7 @@ use crate::listener::headers::McpHeaders;
 use crate::message::{Call, Context, Control, Incoming, List, Scope};
 use crate::reply::{Failure, Reject};
 use crate::runtime::{Admitted, Runtime};
-use crate::session::{Answer, Listening, Opened, Session};
+use crate::session::{Answer, LEVELS, Listening, Opened, Session};
 use crate::stack::Mcp;
 use crate::virtualize::Listed;
 use bytes::Bytes;
@@ -608,10 +608,34 @@ struct Road<'r> {
 }
 
 impl Road<'_> {
+    /// Whether the client wants to hear this: log messages only from the level it asked for, and a modern client that
+    /// asked for none gets none.
+    fn wants(&self, message: &[u8]) -> bool {
+        if memchr::memmem::find(message, b"notifications/message").is_none() {
+            return true;
+        }
+        let json = Json::trusted(std::str::from_utf8(message).unwrap_or("{}"));
+        if json.get("method").map(Json::raw) != Some("\"notifications/message\"") {
+            return true;
+        }
+        let asked = match self.context.session.get() {
+            Some(session) => session.level(),
+            None => self.context.caller.log_level.clone(),
+        };
+        let rank = |level: &str| LEVELS.iter().position(|known| *known == level.trim_matches('"'));
+        let asked = match (asked.as_deref().map(|level| std::str::from_utf8(level).unwrap_or("")), self.context.era) {
+            (Some(level), _) => rank(level),
+            (None, Era::Legacy) => Some(0),
+            (None, Era::Modern) => return false,
+        };
+        let level = json.get("params").and_then(|params| params.get("level")).and_then(|level| rank(level.raw()));
+        level >= asked
+    }
+
     /// The message for the client's stream; `None` if there is no stream or nothing to send.
     fn message(&self, message: FromTarget) -> Option<Bytes> {
         match message {
-            FromTarget::Notification(message) => self.events.then_some(message),
+            FromTarget::Notification(message) => (self.events && self.wants(&message)).then_some(message),
             FromTarget::Request { method, params, answer } => {
                 let session = self.context.session.get().filter(|session| self.events && session.abilities().can_answer(&method));
                 let Some((id, answered)) = session.and_then(|session| session.ask()) else {
