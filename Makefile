@@ -1,7 +1,8 @@
 # Every target is a visible line or two of cargo. `make help` lists them.
 
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # The binary under test, built before the tests so that none of them has to call cargo.
-export TRANSOM_BIN ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/transom
+export TRANSOM_BIN ?= $(TARGET)/debug/transom
 
 TEST := $(if $(shell command -v cargo-nextest),cargo nextest run --workspace && cargo test --workspace --doc,cargo test --workspace)
 
@@ -39,11 +40,11 @@ deny: ## licences, banned crates, sources and advisories of the dependencies
 	.ci/deny
 
 gen: ## rewrites what is generated: schema/
-	cargo run -p transom-cli -- schema config > schema/config.schema.json
+	UPDATE_SCHEMA=1 cargo test -p transom-config --test schema
 
-bench: ## CPU per request against a bare proxy, both eras, calls, lists and stdio
+bench: ## CPU per request against a bare proxy; BENCH="--seconds 10 --rounds 5" for more
 	cargo build --release --workspace --bins
-	cargo run --release --workspace --bin bench
+	$(TARGET)/release/bench $(BENCH)
 
 .e2e/ready: tests/e2e/setup.sh tests/e2e/package.json tests/e2e/package-lock.json tests/e2e/requirements.txt
 	tests/e2e/setup.sh

@@ -57,6 +57,7 @@ for (const step of steps) {
     replies.push({ error: { code: error.code, message: error.message } });
   }
 }
-console.log(JSON.stringify({ revision: revision(), replies }));
+// A pipe takes 64 KiB at a time; `exit` would not wait for the rest.
+await new Promise((written) => process.stdout.write(`${JSON.stringify({ revision: revision(), replies })}\n`, written));
 await client.close();
 process.exit(0);

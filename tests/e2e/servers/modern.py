@@ -3,6 +3,7 @@
     modern.py PORT
 """
 
+import asyncio
 import sys
 
 from fastmcp import Context, FastMCP
@@ -30,9 +31,10 @@ def tagged(text: str) -> ToolResult:
 
 @server.tool
 async def count(to: int, ctx: Context) -> str:
-    """Counts, with progress."""
+    """Counts, with progress, slowly enough that no two messages share a packet."""
     for step in range(1, to + 1):
         await ctx.report_progress(step, to)
+        await asyncio.sleep(0.1)
     return f"counted to {to}"
 
 
