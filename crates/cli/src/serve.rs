@@ -47,7 +47,7 @@ pub async fn serve(args: &run::Args, settings: Settings, guide: impl FnOnce(&Bou
     let files = published.clone();
     let stopper = tokio::spawn(async move {
         stops.next().await;
-        tracing::info!("stopping: open calls may finish; a second signal ends at once");
+        tracing::info!("asked to stop; a second signal ends it at once");
         // The receiver is gone only if serving has ended by itself.
         let _ = stop.send(());
         let code = stops.next().await;
