@@ -2,20 +2,26 @@
 
 use crate::failure::{Exit, Failure};
 use crate::published::Published;
-use crate::settings::{Meant, Settings};
+use crate::settings::{Changes, Meant, Settings};
 use crate::terminal;
 use crate::verbs::run;
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use transom_gateway::app::StartError;
 use transom_gateway::{Bound, Config, Handle, ListenAt};
 
-/// Serves until a signal says to stop, then drains. `announce` hears about the gateway once clients can reach it.
-pub async fn serve(args: &run::Args, settings: Settings, announce: impl FnOnce(&Bound)) -> Result<(), Failure> {
+/// How long a guide waits for the tools it speaks of.
+const GUIDE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Serves until a signal says to stop, then drains. The `guide`, if there is one, is shown once there are tools to try.
+pub async fn serve(args: &run::Args, settings: Settings, guide: impl FnOnce(&Bound) -> Option<String>) -> Result<(), Failure> {
     // Before the sockets, so that a signal during the start is a stop like any other.
     let mut stops = Stops::new()?;
     let hangups = listen_for(SignalKind::hangup())?;
+    let changes = settings.changes()?;
 
     let Meant { config, warnings } = settings.config()?;
     if !warnings.is_empty() {
@@ -31,14 +37,21 @@ pub async fn serve(args: &run::Args, settings: Settings, announce: impl FnOnce(&
     for line in elsewhere(&config, bound.admin_addr(), bound.metrics_addr()) {
         terminal::note(&line);
     }
-    announce(&bound);
+    if let Some(guide) = guide(&bound) {
+        let handle = bound.handle();
+        tokio::spawn(async move {
+            // A guide that comes too early is better than none.
+            let _ = timeout(GUIDE_PATIENCE, handle.first_generation()).await;
+            terminal::note(&guide);
+        });
+    }
 
-    let follower = tokio::spawn(follow(settings, bound.handle(), hangups));
+    let follower = tokio::spawn(follow(settings, changes, hangups, bound.handle()));
     let (stop, stopped) = oneshot::channel::<()>();
     let files = published.clone();
     let stopper = tokio::spawn(async move {
         stops.next().await;
-        tracing::info!("stopping: open calls may finish; a second signal ends at once");
+        tracing::info!("asked to stop; a second signal ends it at once");
         // The receiver is gone only if serving has ended by itself.
         let _ = stop.send(());
         let code = stops.next().await;
@@ -59,8 +72,7 @@ pub async fn serve(args: &run::Args, settings: Settings, announce: impl FnOnce(&
 }
 
 /// Applies every change of the config while the gateway runs. A bad config changes nothing.
-async fn follow(settings: Settings, handle: Handle, mut hangups: Signal) {
-    let mut changes = settings.changes();
+async fn follow(settings: Settings, mut changes: Changes, mut hangups: Signal, handle: Handle) {
     loop {
         tokio::select! {
             () = changes.next() => tracing::info!("config file changed, reloading"),

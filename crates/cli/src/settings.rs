@@ -106,13 +106,26 @@ impl Settings {
         Ok(Meant { config, warnings })
     }
 
-    /// Tells when a config file has other content than before.
-    pub fn changes(&self) -> Changes {
-        Changes
+    /// Tells when a config file has other content than now. To be asked for before the config, so that no change is missed.
+    pub fn changes(&self) -> Result<Changes, Failure> {
+        let files: Vec<PathBuf> = self.origins.iter().filter_map(Origin::path).collect();
+        if files.is_empty() {
+            return Ok(Changes(None));
+        }
+        let watch =
+            transom_config::watch(files).map_err(|error| Failure::new(Exit::Unexpected, format!("cannot watch the config for changes: {error}")))?;
+        Ok(Changes(Some(watch)))
     }
 }
 
 impl Origin {
+    fn path(&self) -> Option<PathBuf> {
+        match self {
+            Origin::File(path) => Some(path.clone()),
+            Origin::Input(_) => None,
+        }
+    }
+
     fn read(&self) -> Result<Source, Rejected> {
         match self {
             Origin::Input(source) => Ok(source.clone()),
@@ -134,18 +147,16 @@ fn standard_input() -> Result<Source, Failure> {
 }
 
 /// See [`Settings::changes`].
-pub struct Changes;
+pub struct Changes(Option<transom_config::Changes>);
 
 impl Changes {
-    /// Waits for the next change.
+    /// Waits for the next change; for ever where no file can change.
     pub async fn next(&mut self) {
-        std::future::pending().await
+        match &mut self.0 {
+            Some(files) => files.changed().await,
+            None => std::future::pending().await,
+        }
     }
-}
-
-/// JSON Schema of config.yaml.
-pub fn schema() -> serde_json::Value {
-    serde_json::Value::Bool(true)
 }
 
 /// Where to listen, as said outside the file.

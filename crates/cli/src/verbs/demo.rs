@@ -1,10 +1,10 @@
 //! `transom demo`: the whole thing with built-in targets, and what to try.
 
 use super::run;
+use crate::demo;
 use crate::failure::Failure;
 use crate::serve::serve;
 use crate::settings::Settings;
-use crate::{demo, terminal};
 use std::net::{Ipv4Addr, SocketAddr};
 use transom_config::ProcessEnvironment;
 
@@ -16,7 +16,7 @@ pub async fn run(args: run::Args) -> Result<(), Failure> {
     let settings =
         Settings::collect(&args, &ProcessEnvironment)?.with_targets(demo::targets()?).or_listen_on(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
     let program = std::env::args().next().unwrap_or_else(|| "transom".into());
-    serve(&args, settings, |bound| terminal::note(&guide(&program, &bound.url(), bound.main_addr().port()))).await
+    serve(&args, settings, |bound| Some(guide(&program, &bound.url(), bound.main_addr().port()))).await
 }
 
 /// What to do next, ready to be copied.

@@ -30,5 +30,5 @@ pub struct Args {
 /// Serves until a signal.
 pub async fn run(args: Args) -> Result<(), Failure> {
     let settings = Settings::collect(&args, &ProcessEnvironment)?;
-    serve(&args, settings, |_| {}).await
+    serve(&args, settings, |_| None).await
 }

@@ -1,7 +1,7 @@
 //! `transom schema`: JSON Schemas for the files that people write, for editors and checkers.
 
 use crate::failure::{Exit, Failure};
-use crate::{settings, terminal};
+use crate::terminal;
 
 /// What it takes.
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ enum Subject {
 /// Prints the schema.
 pub fn run(args: Args) -> Result<(), Failure> {
     let schema = match args.of {
-        Subject::Config => settings::schema(),
+        Subject::Config => transom_config::json_schema(),
     };
     let text =
         serde_json::to_string_pretty(&schema).map_err(|error| Failure::new(Exit::Unexpected, format!("the schema cannot be written: {error}")))?;
