@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use transom_protocol::json::{Json, Key};
 use transom_protocol::uri;
 use transom_protocol::write::{self, Edit};
+use transom_registry::name::{is_portable, is_sound};
 use transom_registry::source::{ParamHeader, SourceTool};
 use transom_upstream::{Capabilities, Item, Offer, Status, Target};
 
@@ -111,11 +112,14 @@ impl CheckedOffer {
             let text = std::str::from_utf8(&item.json).unwrap_or("");
             match SourceTool::read(text) {
                 _ if !seen.insert(&item.name) => tracing::warn!(target = target, tool = item.name, "tool is offered twice; the first one counts"),
+                _ if !is_sound(&item.name) => {
+                    tracing::error!(target = target, tool = ?item.name, "tool is left out: its name is empty, over 128 bytes long, or has characters that deceive readers");
+                }
                 Err(reason) => tracing::error!(target = target, tool = item.name, reason, "tool is left out: its definition is not sound"),
                 Ok(tool) => {
                     let alias = aliases.iter().find(|(_, name)| *name == item.name).map(|(alias, _)| alias.clone());
                     let wish = alias.unwrap_or_else(|| item.name.clone());
-                    if !transom_registry::name::is_portable(&wish) {
+                    if !is_portable(&wish) {
                         tracing::warn!(
                             target = target,
                             tool = wish,
@@ -134,7 +138,7 @@ impl CheckedOffer {
         }
         let plain = |items: &[Item]| -> Vec<Checked> {
             let mut seen = HashSet::new();
-            let first = items.iter().filter(|item| seen.insert(item.name.as_str()));
+            let first = items.iter().filter(|item| !item.name.chars().any(char::is_control) && seen.insert(item.name.as_str()));
             first
                 .map(|item| Checked {
                     source: Bytes::copy_from_slice(item.name.as_bytes()),

@@ -142,10 +142,13 @@ impl<N: Next<Incoming<Control>, Reply = Answer>> Stage<Incoming<Control>, N> for
     }
 }
 
-/// Whether a tool result says `isError: true`, without reading the rest of it.
+/// Whether a tool result says `isError: true`. Only a result that has the words somewhere is looked at member by member.
 fn is_error(result: &Bytes) -> bool {
-    // Nearly no result has the word at all.
-    if memchr::memmem::find(result, b"isError").is_none() {
+    let says_true = |at: usize| {
+        let after = result.get(at + b"\"isError\"".len()..).unwrap_or(&[]);
+        after.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b':')) == Some(&b't')
+    };
+    if !memchr::memmem::find_iter(result, b"\"isError\"").any(says_true) {
         return false;
     }
     let text = std::str::from_utf8(result).unwrap_or("{}");

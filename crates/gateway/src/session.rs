@@ -306,7 +306,8 @@ impl Sessions {
             shard.retain(|_, session| {
                 let idle = now.saturating_sub(session.last_used.load(Relaxed));
                 let limit = if session.ready.load(Relaxed) { IDLE } else { OPENING };
-                let keep = idle <= limit.as_secs() || session.in_flight.lock().is_ok_and(|calls| !calls.is_empty()) || listening.contains(&session.key);
+                let keep =
+                    idle <= limit.as_secs() || session.in_flight.lock().is_ok_and(|calls| !calls.is_empty()) || listening.contains(&session.key);
                 if !keep {
                     gone.push(session.key);
                 }

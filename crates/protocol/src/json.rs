@@ -258,7 +258,9 @@ impl<'t> Scanner<'t, '_> {
             while let Some(chunk) = self.bytes.get(self.at..self.at + 8) {
                 let mut word = [0; 8];
                 word.copy_from_slice(chunk);
-                if holds_special(u64::from_le_bytes(word)) {
+                let special = specials(u64::from_le_bytes(word));
+                if special != 0 {
+                    self.at += special.trailing_zeros() as usize / 8;
                     break;
                 }
                 self.at += 8;
@@ -306,13 +308,14 @@ impl<'t> Scanner<'t, '_> {
     }
 }
 
-/// Whether any of the eight bytes is a quote, a backslash or a control character.
-fn holds_special(word: u64) -> bool {
+/// The high bit of each byte that may be a quote, a backslash or a control character. The lowest bit that is set is
+/// always right; those above it may be carried over from it.
+fn specials(word: u64) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
     let zero = |x: u64| x.wrapping_sub(ONES) & !x & HIGH;
     let below_space = word.wrapping_sub(ONES.wrapping_mul(0x20)) & !word & HIGH;
-    (zero(word ^ ONES.wrapping_mul(0x22)) | zero(word ^ ONES.wrapping_mul(0x5c)) | below_space) != 0
+    zero(word ^ ONES.wrapping_mul(0x22)) | zero(word ^ ONES.wrapping_mul(0x5c)) | below_space
 }
 
 fn has_duplicates(hashes: &mut [u64]) -> bool {

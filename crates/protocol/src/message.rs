@@ -121,6 +121,7 @@ impl Message {
     /// Reads one message. `id` and `method` must be what JSON-RPC and MCP allow; unknown members are ignored.
     pub fn read(bytes: &Bytes, limits: &Limits) -> Result<Message, Malformed> {
         let mut parts = Parts::default();
+        let mut twice = false;
         let text = json::scan(bytes, limits, |key, range| {
             let slot = match key.raw() {
                 "jsonrpc" => &mut parts.jsonrpc,
@@ -131,9 +132,12 @@ impl Message {
                 "error" => &mut parts.error,
                 _ => return,
             };
-            *slot = Some(range);
+            twice |= slot.replace(range).is_some();
         })
         .map_err(Malformed::Parse)?;
+        if twice {
+            return Err(Malformed::Invalid("a member of the message stands twice"));
+        }
         match text.trim_start().as_bytes().first() {
             Some(b'{') => {}
             Some(b'[') => return Err(Malformed::Batch),

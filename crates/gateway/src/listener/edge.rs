@@ -156,11 +156,11 @@ impl Edge {
 /// Paths match exactly; nothing is normalised, nothing is redirected.
 fn place(path: &str) -> Option<Place> {
     match path {
-        "/mcp" | "/mcp/" => Some(Place::Mcp(None)),
+        "/mcp" => Some(Place::Mcp(None)),
         "/sse" => Some(Place::Sse),
         "/messages" => Some(Place::Messages),
         _ => match path.strip_prefix("/mcp/") {
-            Some(target) if !target.contains('/') => {
+            Some(target) if !target.is_empty() && !target.contains('/') => {
                 percent_decode_str(target).decode_utf8().ok().map(|target| Place::Mcp(Some(target.into_owned())))
             }
             Some(_) => None,
@@ -184,6 +184,9 @@ fn check_framing(headers: &HeaderMap, version: http::Version) -> Result<(), Fail
 fn check_content(headers: &HeaderMap) -> Result<(), Failure> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(Failure::rejected(Reject::ContentEncoding, "Compressed request bodies are not accepted"));
+    }
+    if headers.get_all(header::CONTENT_TYPE).iter().count() > 1 {
+        return Err(Failure::rejected(Reject::HeaderMismatch, "Header mismatch: content-type appears more than once"));
     }
     let kind = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("?"));
     let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();

@@ -27,14 +27,18 @@ impl Default for Patience {
     }
 }
 
-/// Requests of one connection that are being worked on.
+/// Requests of one connection: those being worked on, and all there ever were.
 #[derive(Debug, Default)]
-pub struct Activity(AtomicUsize);
+pub struct Activity {
+    now: AtomicUsize,
+    ever: AtomicUsize,
+}
 
 impl Activity {
     /// A request began; it ends when the guard is dropped.
     pub fn begin(self: &Arc<Self>) -> Busy {
-        self.0.fetch_add(1, Relaxed);
+        self.now.fetch_add(1, Relaxed);
+        self.ever.fetch_add(1, Relaxed);
         Busy(self.clone())
     }
 }
@@ -45,7 +49,7 @@ pub struct Busy(Arc<Activity>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Relaxed);
+        self.0.now.fetch_sub(1, Relaxed);
     }
 }
 
@@ -56,8 +60,8 @@ pub struct Guarded<S> {
     patience: Patience,
     alarm: Option<Pin<Box<Sleep>>>,
     quiet_since: Instant,
-    had_request: bool,
-    busy_before: bool,
+    /// Requests whose end has been noticed.
+    served: usize,
     head_since: Option<Instant>,
     stalled_since: Option<Instant>,
     head: Head,
@@ -72,24 +76,24 @@ impl<S> Guarded<S> {
             patience,
             alarm: None,
             quiet_since: Instant::now(),
-            had_request: false,
-            busy_before: false,
+            served: 0,
             head_since: None,
             stalled_since: None,
             head: Head::default(),
         }
     }
 
+    /// Whether a request is being worked on. A request may have come and gone since the last look: then a new head is
+    /// due all the same.
     fn busy(&mut self) -> bool {
-        let busy = self.activity.0.load(Relaxed) > 0;
-        if busy {
-            self.had_request = true;
-        } else if self.busy_before {
+        let ever = self.activity.ever.load(Relaxed);
+        let busy = self.activity.now.load(Relaxed) > 0;
+        if !busy && self.served != ever {
+            self.served = ever;
             self.quiet_since = Instant::now();
             self.head_since = None;
             self.head.begin();
         }
-        self.busy_before = busy;
         busy
     }
 
@@ -98,7 +102,7 @@ impl<S> Guarded<S> {
         let read = match self.head_since {
             _ if busy => None,
             Some(since) => Some(since + self.patience.head),
-            None => Some(self.quiet_since + if self.had_request { self.patience.idle } else { self.patience.head }),
+            None => Some(self.quiet_since + if self.served > 0 { self.patience.idle } else { self.patience.head }),
         };
         let write = self.stalled_since.map(|since| since + self.patience.write);
         match (read, write) {
@@ -184,62 +188,78 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
     }
 }
 
-/// Follows the lines of a request's head.
-#[derive(Debug)]
+/// Follows the lines of a request's head: their ends, and whether the body's length is told in two ways.
+#[derive(Debug, Default)]
 struct Head {
-    reading: bool,
+    done: bool,
     http2: bool,
-    line: usize,
-    last: u8,
-    seen: usize,
-    preface: bool,
+    lines: usize,
+    line: Line,
+    has_length: bool,
+    has_coding: bool,
 }
 
-impl Default for Head {
-    fn default() -> Self {
-        Head { reading: true, http2: false, line: 0, last: 0, seen: 0, preface: true }
+/// What is kept of a line: how it begins, how it ends, how long it is.
+#[derive(Debug, Default)]
+struct Line {
+    begin: [u8; BEGIN],
+    last: u8,
+    length: usize,
+}
+
+const BEGIN: usize = 18;
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r";
+
+impl Line {
+    fn extend(&mut self, part: &[u8]) {
+        let kept = self.length.min(BEGIN);
+        for (slot, byte) in self.begin.iter_mut().skip(kept).zip(part) {
+            *slot = byte.to_ascii_lowercase();
+        }
+        self.length += part.len();
+        self.last = part.last().copied().unwrap_or(self.last);
+    }
+
+    fn begins(&self, text: &[u8]) -> bool {
+        self.length >= text.len() && self.begin.starts_with(text)
     }
 }
-
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 impl Head {
     fn begin(&mut self) {
-        let http2 = self.http2;
-        *self = Head { http2, preface: false, ..Head::default() };
+        *self = Head { http2: self.http2, lines: 1, ..Head::default() };
     }
 
-    /// Looks at fresh bytes; the first line feed without a carriage return becomes a byte that no head may have.
+    /// Looks at fresh bytes. A line feed alone, or a second way to tell the body's length, becomes a byte that no head
+    /// may have: whoever parses it refuses it.
     fn check(&mut self, fresh: &mut [u8]) {
-        if self.http2 || !self.reading {
-            return;
-        }
-        for byte in fresh.iter_mut() {
-            if self.preface {
-                if PREFACE.get(self.seen) != Some(byte) {
-                    self.preface = false;
-                } else if self.seen + 1 == PREFACE.len() {
-                    self.http2 = true;
-                    return;
-                }
-                self.seen += 1;
+        let mut start = 0;
+        while !self.done && !self.http2 {
+            let Some(rest) = fresh.get(start..) else { return };
+            let Some(length) = memchr::memchr(b'\n', rest) else {
+                self.line.extend(rest);
+                return;
+            };
+            self.line.extend(rest.get(..length).unwrap_or(&[]));
+            let end = start + length;
+            if self.ends_badly()
+                && let Some(byte) = fresh.get_mut(end)
+            {
+                *byte = 0;
+                self.done = true;
             }
-            if *byte == b'\n' {
-                if self.last != b'\r' {
-                    *byte = 0;
-                    self.reading = false;
-                    return;
-                }
-                if self.line == 1 {
-                    self.reading = false;
-                    return;
-                }
-                self.line = 0;
-            } else {
-                self.line += 1;
-            }
-            self.last = *byte;
+            start = end + 1;
         }
+    }
+
+    fn ends_badly(&mut self) -> bool {
+        let line = std::mem::take(&mut self.line);
+        self.lines += 1;
+        self.http2 = self.lines == 1 && line.length == PREFACE.len() && line.begin.starts_with(&PREFACE.to_ascii_lowercase());
+        self.done = line.length == 1;
+        self.has_length |= line.begins(b"content-length:");
+        self.has_coding |= line.begins(b"transfer-encoding:");
+        line.last != b'\r' || (self.has_length && self.has_coding)
     }
 }
 
@@ -264,6 +284,7 @@ mod tests {
             assert_eq!(checked(good, chunk), good);
             assert!(checked("POST /mcp HTTP/1.1\nHost: x\n\n{}", chunk).starts_with("POST /mcp HTTP/1.1\0"));
             assert!(checked("POST /mcp HTTP/1.1\r\nA: b\nHost: x\r\n\r\n", chunk).contains("A: b\0Host"));
+            assert!(checked("POST / HTTP/1.1\r\nContent-Length: 3\r\nTRANSFER-encoding: chunked\r\n\r\n", chunk).contains('\0'));
             let h2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\n\n\n";
             assert_eq!(checked(h2, chunk), h2);
         }
