@@ -9,8 +9,8 @@ use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use transom_protocol::json::{Json, Key};
-use transom_protocol::uri;
 use transom_protocol::write::{self, Edit};
+use transom_protocol::{Era, uri};
 use transom_registry::name::{is_portable, is_sound};
 use transom_registry::source::{ParamHeader, SourceTool};
 use transom_upstream::{Capabilities, Item, Offer, Status, Target};
@@ -161,6 +161,7 @@ pub struct Entry {
     slot: Arc<Slot>,
     json: Bytes,
     available: bool,
+    era: Era,
     wish: String,
     /// Arguments that travel as headers too.
     pub headers: Vec<ParamHeader>,
@@ -199,6 +200,11 @@ impl Entry {
         &self.json
     }
 
+    /// Which era its target speaks, or spoke last.
+    pub fn era(&self) -> Era {
+        self.era
+    }
+
     /// What it is.
     pub fn kind(&self) -> Kind {
         self.kind
@@ -220,6 +226,9 @@ struct Listing {
     body: Bytes,
 }
 
+/// Entries in service, and those of targets that are down.
+type Sorted = (Vec<Arc<Entry>>, Vec<Arc<Entry>>);
+
 /// How a name was found.
 pub enum Found {
     /// This is it.
@@ -230,6 +239,8 @@ pub enum Found {
     None,
 }
 
+type ByName = HashMap<Arc<str>, Arc<Entry>, foldhash::fast::RandomState>;
+
 /// One immutable picture; see the module's documentation.
 pub struct Generation {
     /// Its number; 0 before the first.
@@ -237,7 +248,7 @@ pub struct Generation {
     views: Vec<View>,
     separator: String,
     listings: [Listing; 4],
-    by_name: [HashMap<Arc<str>, Arc<Entry>>; 4],
+    by_name: [ByName; 4],
     by_source_uri: HashMap<Bytes, Vec<Arc<Entry>>>,
     spellings: OnceLock<HashMap<String, Vec<Arc<Entry>>>>,
     /// What targets can do, together.
@@ -271,8 +282,8 @@ impl Generation {
         }
         let mut given = names.give(&wishes).into_iter();
 
-        let mut listings: [(Vec<Arc<Entry>>, Vec<Arc<Entry>>); 4] = Default::default();
-        let mut by_name: [HashMap<Arc<str>, Arc<Entry>>; 4] = Default::default();
+        let mut listings: [Sorted; 4] = Default::default();
+        let mut by_name: [ByName; 4] = Default::default();
         let mut by_source_uri: HashMap<Bytes, Vec<Arc<Entry>>> = HashMap::new();
         for (view, kind, item) in each() {
             let exposed: Arc<str> = match kind {
@@ -285,8 +296,13 @@ impl Generation {
             };
             let old = previous.and_then(|previous| previous.by_name.get(kind as usize)?.get(&exposed));
             let same = |old: &&Arc<Entry>| {
-                Arc::ptr_eq(&old.slot, &view.slot) && old.source == item.source && old.available == view.available() && old.headers == item.headers
+                Arc::ptr_eq(&old.slot, &view.slot)
+                    && old.source == item.source
+                    && old.available == view.available()
+                    && Some(old.era) == view.offer.as_ref().map(|offer| offer.offer.era)
+                    && old.headers == item.headers
             };
+            let era = view.offer.as_ref().map_or(Era::Legacy, |offer| offer.offer.era);
             let json = with_name(kind, &item.json, &exposed);
             let entry = match old.filter(same) {
                 Some(old) if old.json == json => old.clone(),
@@ -296,6 +312,7 @@ impl Generation {
                     slot: view.slot.clone(),
                     json,
                     available: view.available(),
+                    era,
                     wish: item.wish.clone(),
                     headers: item.headers.clone(),
                     series: if kind == Kind::Tool { series(&exposed) } else { Arc::default() },

@@ -75,8 +75,8 @@ fn address(context: &Context, mut call: Call) -> Result<Addressed, Failure> {
             Addressed { slot, source, rename, param_headers: Vec::new(), call }
         }
     };
-    let view = generation.view(&addressed.slot.name);
-    if view.is_none_or(|view| !view.available()) && addressed.slot.handle.state().offer.is_none() {
+    let listed = context.about.get().and_then(|about| about.entry.as_ref()).is_some_and(|entry| entry.available());
+    if !listed && addressed.slot.handle.state().offer.is_none() {
         let state = addressed.slot.handle.state();
         let reason = state.last_error.clone().unwrap_or_else(|| "not connected".to_owned());
         let error = CallError::Unavailable { reason, retry_after: state.retry_after() };

@@ -13,6 +13,7 @@ use crate::runtime::Runtime;
 use crate::seal::Seal;
 use crate::stage::{Next, Stage};
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -47,7 +48,7 @@ pub struct Session {
     level: Mutex<Option<Bytes>>,
     ready: AtomicBool,
     last_used: AtomicU64,
-    in_flight: Mutex<HashMap<Id, oneshot::Sender<()>>>,
+    in_flight: Mutex<HashMap<Id, oneshot::Sender<()>, RandomState>>,
     owed: Mutex<HashMap<Bytes, oneshot::Sender<Result<Bytes, RpcError>>>>,
 }
 
@@ -181,10 +182,12 @@ pub enum Opened {
     Full,
 }
 
+type Shard = Mutex<HashMap<String, Arc<Session>, RandomState>>;
+
 /// Every session this replica knows.
 pub struct Sessions {
     seal: Arc<Seal>,
-    shards: [Mutex<HashMap<String, Arc<Session>>>; SHARDS],
+    shards: [Shard; SHARDS],
     ended: Mutex<(HashSet<u128>, VecDeque<u128>)>,
     count: AtomicU64,
 }
@@ -209,7 +212,7 @@ impl Sessions {
         self.count.load(Relaxed)
     }
 
-    fn shard(&self, token: &str) -> &Mutex<HashMap<String, Arc<Session>>> {
+    fn shard(&self, token: &str) -> &Shard {
         // The last characters of a token are its authentication tag: as good as random.
         let at = token.bytes().rev().take(4).fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
         &self.shards[at % SHARDS]

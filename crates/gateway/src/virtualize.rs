@@ -64,6 +64,7 @@ impl<N: Next<SourceCall, Reply = Bytes>> Stage<Permitted<Addressed>, N> for Virt
             return Ok(Bytes::from_static(br#"{"completion":{"values":[],"total":0,"hasMore":false}}"#));
         }
         let era = context.era;
+        let modern_target = context.about.get().and_then(|about| about.entry.as_ref()).is_none_or(|entry| entry.era() == Era::Modern);
         let target = slot.name.clone();
         let binding = Binding { principal: &principal, target: &target, source: &source };
         let params = if era == Era::Modern { request_state::opened(&self.seal, &binding, call.params)? } else { call.params };
@@ -79,7 +80,7 @@ impl<N: Next<SourceCall, Reply = Bytes>> Stage<Permitted<Addressed>, N> for Virt
             param_headers,
         };
         let result = next.run(source_call).await?;
-        match (call.method, asks_for_input(&result), era) {
+        match (call.method, modern_target && asks_for_input(&result), era) {
             (_, true, Era::Modern) => Ok(request_state::sealed(&self.seal, &binding, result)),
             (_, true, Era::Legacy) => Err(Failure::Upstream {
                 server: target.to_string(),

@@ -64,7 +64,8 @@ impl Gate {
 
     fn is_ours(&self, authority: &str, local: IpAddr) -> bool {
         let Some(host) = host_of(authority) else { return false };
-        if LOOPBACK.contains(&host.as_str()) || self.hosts.iter().any(|own| *own == host || *own == authority.to_ascii_lowercase()) {
+        let is = |own: &str| own.eq_ignore_ascii_case(host);
+        if LOOPBACK.into_iter().any(is) || self.hosts.iter().any(|own| is(own) || own.eq_ignore_ascii_case(authority)) {
             return true;
         }
         // An address cannot be rebound: the one we were reached at, or are bound to, is ours.
@@ -79,26 +80,24 @@ impl Gate {
         }
         let Some(authority) = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) else { return false };
         let loopback_bind = self.bind.is_some_and(|bind| bind.is_loopback());
-        loopback_bind && host_of(authority).is_some_and(|host| LOOPBACK.contains(&host.as_str()))
+        loopback_bind && host_of(authority).is_some_and(|host| LOOPBACK.contains(&host))
     }
 }
 
-/// The host of `host[:port]`, in lower case; `None` if it is anything else.
-fn host_of(authority: &str) -> Option<String> {
-    let (host, port) = match authority.strip_prefix('[') {
+/// The host of `host[:port]`; `None` if it is anything else.
+fn host_of(authority: &str) -> Option<&str> {
+    let length = match authority.strip_prefix('[') {
         Some(rest) => {
-            let (address, after) = rest.split_once(']')?;
+            let address = rest.get(..rest.find(']')?)?;
             address.parse::<std::net::Ipv6Addr>().ok()?;
-            (format!("[{address}]"), after.strip_prefix(':').or(after.is_empty().then_some("")))
+            address.len() + 2
         }
-        None => match authority.split_once(':') {
-            Some((host, port)) => (host.to_owned(), Some(port)),
-            None => (authority.to_owned(), Some("")),
-        },
+        None => authority.find(':').unwrap_or(authority.len()),
     };
-    let port_is_fine = port.is_some_and(|port| port.is_empty() || port.parse::<u16>().is_ok());
+    let (host, port) = authority.split_at_checked(length)?;
+    let port_is_fine = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.is_empty() || port.parse::<u16>().is_ok());
     let plain = !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'[' | b']' | b':'));
-    (port_is_fine && plain).then(|| host.to_ascii_lowercase())
+    (port_is_fine && plain).then_some(host)
 }
 
 #[cfg(test)]

@@ -70,12 +70,10 @@ fn accepts(headers: &HeaderMap) -> (bool, bool) {
             if parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000")) {
                 continue;
             }
-            match kind.to_ascii_lowercase().as_str() {
-                "*/*" => (json, events) = (true, true),
-                "application/*" | "application/json" => json = true,
-                "text/*" | "text/event-stream" => events = true,
-                _ => {}
-            }
+            let is = |name: &str| kind.eq_ignore_ascii_case(name);
+            let any = is("*/*");
+            json |= any || is("application/json") || is("application/*");
+            events |= any || is("text/event-stream") || is("text/*");
         }
     }
     if any { (json, events) } else { (true, false) }
