@@ -1,11 +1,16 @@
-//! Pooled HTTP clients. One serves every plain target; a TLS target has one for its trust anchors. Redirects are never
-//! followed: a target's headers and bodies go where the config says and nowhere else.
+//! Pooled HTTP clients, one per target. Redirects are never followed: a target's headers and bodies go where the config
+//! says and nowhere else.
+//!
+//! Plain HTTP/1 has a pool of its own: a connection goes back the moment its response has begun and is taken again once
+//! hyper says that it is ready, so a call costs no task and no search by host.
 
 use crate::failure::Failure;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::HOST;
+use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -13,9 +18,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
-use std::error::Error as _;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 const CONNECT: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(90);
@@ -25,17 +30,16 @@ const IDLE_PER_HOST: usize = 512;
 
 #[derive(Clone)]
 pub(crate) enum HttpClient {
-    Plain(Client<HttpConnector, Full<Bytes>>),
+    Plain(Arc<Pool>),
     Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
 }
 
 impl HttpClient {
     /// A client for this URL. `ca`: the only authorities to trust, PEM.
     pub(crate) fn new(url: &http::Uri, ca: Option<&[u8]>) -> Result<HttpClient, String> {
-        static PLAIN: OnceLock<Client<HttpConnector, Full<Bytes>>> = OnceLock::new();
         static SYSTEM: OnceLock<Result<Arc<RootCertStore>, String>> = OnceLock::new();
         if url.scheme_str() != Some("https") {
-            return Ok(HttpClient::Plain(PLAIN.get_or_init(|| builder().build(connector())).clone()));
+            return Ok(HttpClient::Plain(Arc::new(Pool { connector: connector(), idle: Mutex::default() })));
         }
         let roots = match ca {
             Some(pem) => Arc::new(authorities(pem)?),
@@ -55,18 +59,105 @@ impl HttpClient {
 
     /// Sends a request and waits for the head of its response.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
-        let sent = match self {
-            HttpClient::Plain(client) => client.request(request).await,
-            HttpClient::Tls(client) => client.request(request).await,
-        };
-        sent.map_err(|error| {
-            let reason = reason(&error);
-            if error.is_connect() {
-                Failure::NotSent(format!("cannot connect: {reason}"))
-            } else {
-                Failure::Lost(format!("the connection broke: {reason}"))
+        match self {
+            HttpClient::Plain(pool) => pool.send(request).await,
+            HttpClient::Tls(client) => client.request(request).await.map_err(|error| {
+                let reason = reason(&error);
+                if error.is_connect() { not_sent(&reason) } else { lost(&reason) }
+            }),
+        }
+    }
+}
+
+fn not_sent(reason: &str) -> Failure {
+    Failure::NotSent(format!("cannot connect: {reason}"))
+}
+
+fn lost(reason: &str) -> Failure {
+    Failure::Lost(format!("the connection broke: {reason}"))
+}
+
+/// Connections to one plain HTTP/1 server.
+pub(crate) struct Pool {
+    connector: HttpConnector,
+    /// The most recently used last. Some are still busy with a response.
+    idle: Mutex<Vec<Idle>>,
+}
+
+struct Idle {
+    sender: SendRequest<Full<Bytes>>,
+    since: Instant,
+}
+
+impl Pool {
+    async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+        let url = request.uri().clone();
+        // A server is sent the path; its name goes into a header.
+        if let Some(path) = url.path_and_query() {
+            *request.uri_mut() = Uri::from(path.clone());
+        }
+        if !request.headers().contains_key(HOST)
+            && let Some(host) = url.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok())
+        {
+            request.headers_mut().insert(HOST, host);
+        }
+        loop {
+            let pooled = self.take();
+            let fresh = pooled.is_none();
+            let mut sender = match pooled {
+                Some(sender) => sender,
+                None => self.connect(url.clone()).await?,
+            };
+            match sender.try_send_request(request).await {
+                Ok(response) => {
+                    self.give_back(sender);
+                    return Ok(response);
+                }
+                Err(mut error) => match error.take_message() {
+                    // Not a byte of it was written: the pooled connection turned out to be closed. After the first byte
+                    // nothing is ever sent twice.
+                    Some(unsent) if !fresh => request = unsent,
+                    Some(_) => return Err(not_sent(&reason(error.error()))),
+                    None => return Err(lost(&reason(error.error()))),
+                },
             }
-        })
+        }
+    }
+
+    /// The connection used last that is ready for another request. What is closed or was idle for too long goes.
+    fn take(&self) -> Option<SendRequest<Full<Bytes>>> {
+        let now = Instant::now();
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.first().is_some_and(|oldest| now.duration_since(oldest.since) > IDLE) {
+            idle.retain(|idle| now.duration_since(idle.since) <= IDLE);
+        }
+        for at in (0..idle.len()).rev() {
+            match idle.get(at) {
+                Some(Idle { sender, .. }) if sender.is_closed() => drop(idle.remove(at)),
+                Some(Idle { sender, .. }) if sender.is_ready() => return Some(idle.remove(at).sender),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn give_back(&self, sender: SendRequest<Full<Bytes>>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_PER_HOST {
+            idle.push(Idle { sender, since: Instant::now() });
+        }
+    }
+
+    async fn connect(&self, url: Uri) -> Result<SendRequest<Full<Bytes>>, Failure> {
+        let mut connector = self.connector.clone();
+        poll_fn(|cx| tower_service::Service::poll_ready(&mut connector, cx)).await.map_err(|error| not_sent(&reason(&error)))?;
+        let stream = tower_service::Service::call(&mut connector, url).await.map_err(|error| not_sent(&reason(&error)))?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(stream).await.map_err(|error| not_sent(&reason(&error)))?;
+        tokio::spawn(async move {
+            // Whoever waits for an answer on it hears of its end.
+            let _ended = connection.await;
+        });
+        Ok(sender)
     }
 }
 
@@ -112,7 +203,7 @@ fn system_authorities() -> Result<Arc<RootCertStore>, String> {
 }
 
 /// The innermost cause: it names no URL, and it is what a person needs to know.
-fn reason(error: &hyper_util::client::legacy::Error) -> String {
+fn reason(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {
