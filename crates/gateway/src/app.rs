@@ -14,8 +14,8 @@ use crate::stack::stack;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{mpsc, watch};
@@ -42,7 +42,7 @@ pub struct Bound {
 #[derive(Clone)]
 pub struct Handle {
     runtime: Arc<Runtime>,
-    config: Arc<Mutex<Config>>,
+    started_with: Arc<Config>,
     bind: IpAddr,
 }
 
@@ -110,7 +110,7 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
         tokio::spawn(tls.clone().keep_current());
     }
     let drain = config.drain;
-    let handle = Handle { runtime, config: Arc::new(Mutex::new(config)), bind };
+    let handle = Handle { runtime, started_with: Arc::new(config), bind };
     Ok(Bound { main, admin, metrics, addresses, tls, handle, drain, ended })
 }
 
@@ -168,7 +168,7 @@ impl Bound {
     /// targets are closed.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) {
         let runtime = self.handle.runtime.clone();
-        let hosts = self.handle.config.lock().map(|config| config.allowed_hosts.clone()).unwrap_or_default();
+        let hosts = self.handle.started_with.allowed_hosts.clone();
         let (close, signal) = watch::channel(false);
         let (alive, mut all_gone) = mpsc::channel(1);
         let closing = Closing { signal, alive };
@@ -220,13 +220,13 @@ impl Bound {
 
 impl Handle {
     /// Makes the running gateway look like this config: targets come, go and change; naming, hosts and origins change.
-    /// Listeners stay where they are. Returns what could not be applied without a restart, in words, one per setting.
+    /// Listeners stay where they are. Returns the settings that differ from what runs and need a restart.
     pub fn reconfigure(&self, config: Config) -> Vec<String> {
-        let Ok(mut current) = self.config.lock() else { return Vec::new() };
+        let current = &self.started_with;
         let mut needs_restart = Vec::new();
         let mut note = |changed: bool, what: &str| {
             if changed {
-                needs_restart.push(format!("{what} changed; restart to apply it"));
+                needs_restart.push(what.to_owned());
             }
         };
         // Port 0 asked for any port, and we have one.
@@ -244,7 +244,6 @@ impl Handle {
         }
         self.runtime.set_naming(config.naming.clone());
         self.runtime.set_targets(config.targets.clone());
-        *current = config;
         needs_restart
     }
 

@@ -41,7 +41,7 @@ impl Next<SourceCall> for Dispatch {
             param_headers,
             caller: caller(&context, session.as_deref()),
             outbox: Some(context.outbox.clone()),
-            timeout: slot.handle.spec().timeout,
+            timeout: slot.timeout,
         };
         let asked = Instant::now();
         let mut waiting = Waiting { context: &context, slot: &slot, metrics: &self.metrics, method, asked, outcome: ErrorType::Cancelled };

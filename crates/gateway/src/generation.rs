@@ -8,6 +8,7 @@ use crate::naming::{Names, Wish};
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use transom_protocol::json::{Json, Key};
 use transom_protocol::write::{self, Edit};
 use transom_protocol::{Era, uri};
@@ -67,6 +68,10 @@ pub struct Slot {
     pub name: Arc<str>,
     /// The way to it.
     pub handle: Target,
+    /// How long a call may take.
+    pub timeout: Duration,
+    /// Other names for its tools: alias, then the tool's own name.
+    pub aliases: Vec<(String, String)>,
     /// Its client-side series, by outcome.
     pub series: crate::metrics::TargetSeries,
 }
@@ -92,6 +97,8 @@ impl View {
 pub struct CheckedOffer {
     /// As the target wrote it.
     pub offer: Arc<Offer>,
+    /// The aliases it was checked with.
+    pub aliases: Vec<(String, String)>,
     items: [Vec<Checked>; 4],
 }
 
@@ -149,7 +156,7 @@ impl CheckedOffer {
                 .collect()
         };
         let items = [tools, plain(&offer.prompts), plain(&offer.resources), plain(&offer.templates)];
-        CheckedOffer { offer, items }
+        CheckedOffer { offer, aliases: aliases.to_vec(), items }
     }
 }
 

@@ -54,7 +54,10 @@ pub fn init(format: LogFormat, level: &str) {
         return;
     }
     let libraries = ["hyper", "hyper_util", "h2", "rustls", "rmcp", "tokio", "tower", "notify"];
-    let filter = if level.contains(['=', ',']) {
+    let known = matches!(level.to_ascii_lowercase().as_str(), "trace" | "debug" | "info" | "warn" | "error" | "off");
+    let filter = if !known && !level.contains(['=', ',']) {
+        EnvFilter::new("info")
+    } else if level.contains(['=', ',']) {
         EnvFilter::new(level)
     } else {
         let quiet = match level.to_ascii_lowercase().as_str() {
@@ -69,6 +72,9 @@ pub fn init(format: LogFormat, level: &str) {
         LogFormat::Text => builder.with_ansi(std::env::var_os("NO_COLOR").is_none()).try_init(),
     };
     drop(set);
+    if !known && !level.contains(['=', ',']) {
+        tracing::warn!(level, "no such log level, using info; there are trace, debug, info, warn, error and off");
+    }
 }
 
 /// The sink, if logging was set up.

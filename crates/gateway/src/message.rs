@@ -111,7 +111,7 @@ pub enum Control {
     /// `notifications/cancelled` for this id.
     Cancelled(Id),
     /// Any other notification.
-    Notification,
+    Notification(Method),
     /// An answer to one of our requests: its id, and result or error.
     Answer(transom_protocol::Response),
     /// `resources/subscribe` or `unsubscribe`.
@@ -138,8 +138,10 @@ impl Control {
             Control::Cancelled(_) => Method::Cancelled,
             Control::Watch { on: true, .. } => Method::Subscribe,
             Control::Watch { on: false, .. } => Method::Unsubscribe,
-            Control::Listen(_) => Method::Listen,
-            Control::Notification | Control::Answer(_) | Control::End => Method::Unknown,
+            Control::Listen(wants) if wants.subscription.is_some() => Method::Listen,
+            Control::Notification(method) => *method,
+            // These have no name in MCP: a stream and the end of a session are matters of HTTP.
+            Control::Listen(_) | Control::Answer(_) | Control::End => Method::Unknown,
         }
     }
 }

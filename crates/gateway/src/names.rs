@@ -97,6 +97,9 @@ fn resource(generation: &Generation, context: &Context, name: &str) -> Option<(A
     if let Some(entry) = generation.find_source_uri(name) {
         return in_scope(entry.target_name()).then(|| (entry.slot().clone(), name.to_owned()));
     }
+    if let Some(slot) = only_template(generation, name, in_scope) {
+        return Some((slot, name.to_owned()));
+    }
     let mut with_resources = generation
         .views()
         .iter()
@@ -105,6 +108,15 @@ fn resource(generation: &Generation, context: &Context, name: &str) -> Option<(A
         (Some(only), None) => Some((only.slot.clone(), name.to_owned())),
         _ => None,
     }
+}
+
+/// The only target with a template that this URI begins like.
+fn only_template(generation: &Generation, uri: &str, in_scope: impl Fn(&str) -> bool) -> Option<Arc<Slot>> {
+    let fits = |template: &str| template.split_once('{').is_some_and(|(literal, _)| !literal.is_empty() && uri.starts_with(literal));
+    let mut slots =
+        generation.listed(Kind::Template).iter().filter(|entry| in_scope(entry.target_name()) && fits(entry.source_name())).map(|entry| entry.slot());
+    let first = slots.next()?;
+    slots.all(|slot| Arc::ptr_eq(slot, first)).then(|| first.clone())
 }
 
 fn ambiguous(name: &str, matches: &[String]) -> Failure {

@@ -26,13 +26,14 @@ impl Observe {
         Observe { metrics, rejections: Arc::default() }
     }
 
-    fn begin(&self, context: &Context) -> InFlight<'_> {
-        self.metrics.client_request(context.revision);
+    fn begin(&self) -> InFlight<'_> {
         self.metrics.in_flight.inc();
         InFlight(&self.metrics)
     }
 
     fn end(&self, context: &Context, method: Method, outcome: Result<(ErrorType, usize), &Failure>) {
+        let revision = context.session.get().map_or(context.revision, |session| session.revision);
+        self.metrics.client_request(revision);
         let took = context.started.elapsed();
         let waited = Duration::from_nanos(context.upstream_nanos.load(Relaxed));
         let own = took.saturating_sub(waited);
@@ -99,7 +100,7 @@ impl<N: Next<Incoming<Call>, Reply = Bytes>> Stage<Incoming<Call>, N> for Observ
 
     async fn handle(&self, incoming: Incoming<Call>, next: &N) -> Result<Bytes, Failure> {
         let (context, method) = (incoming.context.clone(), incoming.message.method);
-        let _in_flight = self.begin(&context);
+        let _in_flight = self.begin();
         let mut unfinished = Unfinished { observe: self, context: &context, method, done: false };
         let reply = next.run(incoming).await;
         unfinished.done = true;
@@ -117,7 +118,7 @@ impl<N: Next<Incoming<List>, Reply = Listed>> Stage<Incoming<List>, N> for Obser
 
     async fn handle(&self, incoming: Incoming<List>, next: &N) -> Result<Listed, Failure> {
         let context = incoming.context.clone();
-        let _in_flight = self.begin(&context);
+        let _in_flight = self.begin();
         let method = match incoming.message.kind {
             crate::generation::Kind::Tool => Method::ListTools,
             crate::generation::Kind::Prompt => Method::ListPrompts,
@@ -135,7 +136,7 @@ impl<N: Next<Incoming<Control>, Reply = Answer>> Stage<Incoming<Control>, N> for
 
     async fn handle(&self, incoming: Incoming<Control>, next: &N) -> Result<Answer, Failure> {
         let (context, method) = (incoming.context.clone(), incoming.message.method());
-        let _in_flight = self.begin(&context);
+        let _in_flight = self.begin();
         let reply = next.run(incoming).await;
         self.end(&context, method, reply.as_ref().map(|_| (ErrorType::None, 0)));
         reply

@@ -164,13 +164,20 @@ impl Runtime {
         for spec in specs {
             let name: Arc<str> = spec.name.as_str().into();
             let slot = match old.remove(&name) {
-                Some(slot) if *slot.handle.spec() == spec => slot,
+                Some(slot) if slot.timeout == spec.timeout && slot.aliases == spec.aliases && connects_alike(slot.handle.spec(), &spec) => slot,
                 replaced => {
-                    if let Some(replaced) = replaced {
-                        close(replaced);
-                    }
                     let series = self.metrics.target(&name, spec.transport.label());
-                    Arc::new(Slot { name, handle: Target::start(spec, self.wake.clone()), series })
+                    let (timeout, aliases) = (spec.timeout, spec.aliases.clone());
+                    let handle = match replaced {
+                        // Only settings of ours changed: the connection stays.
+                        Some(slot) if connects_alike(slot.handle.spec(), &spec) => slot.handle.clone(),
+                        Some(slot) => {
+                            close(slot);
+                            Target::start(spec, self.wake.clone())
+                        }
+                        None => Target::start(spec, self.wake.clone()),
+                    };
+                    Arc::new(Slot { name, handle, timeout, aliases, series })
                 }
             };
             slots.push(slot);
@@ -362,11 +369,11 @@ async fn views(slots: &[Arc<Slot>], offers: &mut HashMap<Arc<str>, Arc<CheckedOf
     for slot in slots {
         let state = slot.handle.state();
         if let Some(offer) = &state.offer
-            && offers.get(&slot.name).is_none_or(|known| !Arc::ptr_eq(&known.offer, offer))
+            && offers.get(&slot.name).is_none_or(|known| !Arc::ptr_eq(&known.offer, offer) || known.aliases != slot.aliases)
         {
             let (target, offer) = (slot.clone(), offer.clone());
             // Thousands of schemas take a while to check; requests go on meanwhile.
-            let checked = tokio::task::spawn_blocking(move || CheckedOffer::check(&target.name, &target.handle.spec().aliases, offer)).await;
+            let checked = tokio::task::spawn_blocking(move || CheckedOffer::check(&target.name, &target.aliases, offer)).await;
             if let Ok(checked) = checked {
                 offers.insert(slot.name.clone(), Arc::new(checked));
             }
@@ -376,6 +383,19 @@ async fn views(slots: &[Arc<Slot>], offers: &mut HashMap<Arc<str>, Arc<CheckedOf
     views
 }
 
+/// Whether two targets are reached in the same way; timeouts and aliases are our own business.
+fn connects_alike(one: &TargetSpec, other: &TargetSpec) -> bool {
+    let same = TargetSpec { timeout: one.timeout, aliases: one.aliases.clone(), ..other.clone() };
+    *one == same
+}
+
+/// Closes a target that nobody can address any more, once the calls that still run there have ended.
 fn close(slot: Arc<Slot>) {
-    tokio::spawn(async move { slot.handle.close().await });
+    tokio::spawn(async move {
+        let until = Instant::now() + slot.timeout;
+        while slot.handle.in_flight() > 0 && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        slot.handle.close().await;
+    });
 }

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::oneshot;
 use transom_protocol::json::Json;
 use transom_protocol::{Era, Id, Revision, RpcError, meta, write};
-use transom_upstream::SessionKey;
+use transom_upstream::{Capabilities, SessionKey};
 
 const PURPOSE: &str = "transom session 1";
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);
@@ -431,7 +431,7 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
         let Identified { context, principal, message } = request;
         match message {
             Control::Initialize { requested, params } => {
-                let revision = Revision::read(&requested).filter(|r| r.era() == Era::Legacy).unwrap_or(Revision::NEWEST_LEGACY);
+                let revision = negotiated(&requested);
                 let json = params.json();
                 let client_info = json.get("clientInfo").filter(|info| info.raw().len() <= 4096).map(|info| params.slice(info));
                 let abilities = Abilities::read(json.get("capabilities"));
@@ -469,7 +469,7 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                 }
                 Ok(Answer::Accepted)
             }
-            Control::Notification => Ok(Answer::Accepted),
+            Control::Notification(_) => Ok(Answer::Accepted),
             Control::Answer(response) => {
                 let waiting = session.zip(response.id).and_then(|(session, id)| session.owed.lock().ok()?.remove(&id));
                 let waiting = waiting.ok_or_else(|| {
@@ -520,6 +520,11 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
 /// Levels of log messages, least important first.
 pub const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
+/// The revision for a legacy client that asks for this one.
+pub fn negotiated(requested: &str) -> Revision {
+    Revision::read(requested).filter(|revision| revision.era() == Era::Legacy).unwrap_or(Revision::NEWEST_LEGACY)
+}
+
 fn rpc_error(raw: &Bytes) -> RpcError {
     let json = std::str::from_utf8(raw).map_or(Json::trusted("{}"), Json::trusted);
     let code = json.get("code").and_then(|code| code.raw().parse().ok()).unwrap_or(transom_protocol::error::INTERNAL);
@@ -546,7 +551,11 @@ fn acknowledgement(id: &Id, wants: &crate::hub::Wants) -> Bytes {
 pub const SERVER_INFO: &str = concat!(r#"{"name":"transom","title":"Transom MCP gateway","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
 fn capabilities(generation: &Generation) -> String {
-    let can = generation.capabilities;
+    let mut can = generation.capabilities;
+    if generation.number == 0 {
+        // Nobody knows yet what the targets can do; better to be asked in vain than not at all.
+        can = Capabilities { tools: true, prompts: true, resources: true, subscribe: true, completions: true, logging: true };
+    }
     let mut members = vec![r#""tools":{"listChanged":true}"#];
     if can.prompts {
         members.push(r#""prompts":{"listChanged":true}"#);

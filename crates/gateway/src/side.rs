@@ -47,6 +47,10 @@ impl Side {
 }
 
 impl Handler for Side {
+    fn unreadable(&self) {
+        self.runtime.rejected(Reject::Framing);
+    }
+
     async fn handle(&self, request: Request<Incoming>, local: IpAddr) -> Response<ReplyBody> {
         let path = request.uri().path();
         let exempt = matches!(path, "/metrics" | "/health" | "/ready");

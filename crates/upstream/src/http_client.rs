@@ -31,7 +31,7 @@ const IDLE_PER_HOST: usize = 512;
 #[derive(Clone)]
 pub(crate) enum HttpClient {
     Plain(Arc<Pool>),
-    Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+    Tls(Box<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>),
 }
 
 impl HttpClient {
@@ -54,7 +54,7 @@ impl HttpClient {
         connector.enforce_http(false);
         let connector =
             hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().enable_http2().wrap_connector(connector);
-        Ok(HttpClient::Tls(builder().build(connector)))
+        Ok(HttpClient::Tls(Box::new(builder().build(connector))))
     }
 
     /// Sends a request and waits for the head of its response.

@@ -28,6 +28,10 @@ pub struct Edge {
 }
 
 impl Handler for Edge {
+    fn unreadable(&self) {
+        self.endpoint.runtime.rejected(Reject::Framing);
+    }
+
     async fn handle(&self, request: Request<Incoming>, local: IpAddr) -> Response<ReplyBody> {
         // A fault of ours costs the one request it happens in.
         match AssertUnwindSafe(self.answer(request, local)).catch_unwind().await {
@@ -64,7 +68,7 @@ impl Edge {
         };
         let Some(place) = place else { return self.refuse(Reject::UnknownPath, "Not found: MCP is at /mcp") };
         if origin.is_some() && parts.method == Method::OPTIONS {
-            return with_origin(preflight(), origin);
+            return with_origin(preflight(&parts.headers), origin);
         }
         let reply = if let Err(failure) = check_framing(&parts.headers, parts.version) {
             self.refused(&failure)
@@ -199,14 +203,15 @@ fn check_content(headers: &HeaderMap) -> Result<(), Failure> {
     if accepted { Ok(()) } else { Err(Failure::rejected(Reject::ContentType, "Content-Type must be application/json")) }
 }
 
-fn preflight() -> Reply {
+fn preflight(asked: &HeaderMap) -> Reply {
     let mut reply = status(StatusCode::NO_CONTENT);
     let headers = reply.headers_mut();
+    // The page is allowed; which of MCP's headers it needs depends on the tool.
+    let usual =
+        || HeaderValue::from_static("authorization, content-type, accept, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name, last-event-id");
+    let wanted = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned().unwrap_or_else(usual);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted);
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static("authorization, content-type, accept, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name, last-event-id"),
-    );
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     reply
 }

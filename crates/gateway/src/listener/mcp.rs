@@ -10,7 +10,7 @@ use crate::listener::headers::McpHeaders;
 use crate::message::{Call, Context, Control, Incoming, List, Scope};
 use crate::reply::{Failure, Reject};
 use crate::runtime::{Admitted, Runtime};
-use crate::session::{Answer, LEVELS, Listening, Opened, Session};
+use crate::session::{Answer, LEVELS, Listening, Opened, Session, negotiated};
 use crate::stack::Mcp;
 use crate::virtualize::Listed;
 use bytes::Bytes;
@@ -35,6 +35,8 @@ use transom_upstream::{Caller, FromTarget, Outbox};
 
 /// How often an idle stream says that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long a handshake waits to hear what the targets can do.
+const HANDSHAKE: Duration = Duration::from_millis(500);
 /// The most messages in a batch of revision 2025-03-26.
 const BATCH: usize = 20;
 
@@ -220,7 +222,11 @@ impl Endpoint {
             );
         }
         let caller = view.caller(&request.params, era);
-        let revision = if era == Era::Modern { Revision::V2026_07_28 } else { Revision::UNSTATED };
+        let revision = match (era, request.method) {
+            (Era::Modern, _) => Revision::V2026_07_28,
+            (Era::Legacy, Method::Initialize) => negotiated(&request.params.string("protocolVersion").unwrap_or_default()),
+            (Era::Legacy, _) => Revision::UNSTATED,
+        };
         let generation = self.generation_for(request.method).await;
         let context = Arc::new(new_context(generation, headers, scope.clone(), era, revision, caller, bytes));
         into_ask(context, scope, request, &headers.params)
@@ -230,6 +236,11 @@ impl Endpoint {
     async fn generation_for(&self, method: Method) -> Arc<Generation> {
         match method {
             Method::Ping | Method::SetLevel => self.runtime.generation_now(),
+            // A handshake says what may come; it need not know what is there.
+            Method::Initialize | Method::Discover => match tokio::time::timeout(HANDSHAKE, self.runtime.generation()).await {
+                Ok(generation) => generation,
+                Err(_) => self.runtime.generation_now(),
+            },
             _ => self.runtime.generation().await,
         }
     }
@@ -265,17 +276,8 @@ impl Endpoint {
         if elements.is_empty() || elements.len() > BATCH {
             return refuse("a batch has 1 to 20 messages");
         }
-        let mut answers = Vec::new();
-        for element in elements {
-            let bytes = body.slice_ref(element.raw().as_bytes());
-            let answer = match Message::read(&bytes, &Limits::REQUEST) {
-                Ok(Message::Request(request)) => Some(self.answer_in_batch(headers, scope.clone(), request, bytes.len()).await),
-                Ok(Message::Notification(notification)) if notification.method.is_notification() => None,
-                Ok(_) => Some(write::error(None, &RpcError::new(error::INVALID_REQUEST, "Invalid request: not a request or a notification"))),
-                Err(malformed) => Some(write::error(None, &malformed.error())),
-            };
-            answers.extend(answer);
-        }
+        let answers = elements.into_iter().map(|element| self.answer_in_batch(headers, scope, body.slice_ref(element.raw().as_bytes())));
+        let answers: Vec<Bytes> = futures_util::future::join_all(answers).await.into_iter().flatten().collect();
         drop(admitted);
         if answers.is_empty() {
             return status(StatusCode::ACCEPTED);
@@ -283,12 +285,29 @@ impl Endpoint {
         json(StatusCode::OK, [b"[", answers.join(&b","[..]).as_slice(), b"]"].concat())
     }
 
-    async fn answer_in_batch(&self, headers: &McpHeaders, scope: Scope, request: Request, bytes: usize) -> Bytes {
-        let (id, method) = (request.id.clone(), request.method);
-        match self.ask(headers, scope, request, Era::Legacy, bytes).await {
-            Ok(ask) => self.message_for(ask, &id, method).await,
-            Err(failure) => write::error(Some(id.raw()), &failure.rpc()),
-        }
+    /// The answer to one message of a batch, if it gets one.
+    async fn answer_in_batch(&self, headers: &McpHeaders, scope: &Scope, bytes: Bytes) -> Option<Bytes> {
+        let control = match Message::read(&bytes, &Limits::REQUEST) {
+            Ok(Message::Request(request)) => {
+                let (id, method) = (request.id.clone(), request.method);
+                return Some(match self.ask(headers, scope.clone(), request, Era::Legacy, bytes.len()).await {
+                    Ok(ask) => self.message_for(ask, &id, method).await,
+                    Err(failure) => write::error(Some(id.raw()), &failure.rpc()),
+                });
+            }
+            Ok(Message::Notification(notification)) if notification.method_name().starts_with("notifications/") => {
+                notification_control(&notification)
+            }
+            Ok(Message::Notification(_)) => {
+                return Some(write::error(None, &RpcError::new(error::INVALID_REQUEST, "Invalid request: a request needs an id; nothing was run")));
+            }
+            Ok(Message::Response(response)) => Control::Answer(response),
+            Err(malformed) => return Some(write::error(None, &malformed.error())),
+        };
+        let generation = self.runtime.generation_now();
+        let context = Arc::new(new_context(generation, headers, scope.clone(), Era::Legacy, Revision::UNSTATED, Caller::default(), bytes.len()));
+        let answered = self.mcp.control.clone().call(Incoming { context, message: control }).await;
+        answered.err().map(|failure| write::error(None, &failure.rpc()))
     }
 
     fn refuse(&self, failure: &Failure, era: Era, id: Option<&Id>) -> Reply {
@@ -329,9 +348,9 @@ fn notification_control(notification: &Notification) -> Control {
     match (notification.method, notification.params.json().get("requestId")) {
         (Method::Cancelled, Some(id)) => {
             let source = notification.params.raw().cloned().unwrap_or_default();
-            Id::read(&source, id).map_or(Control::Notification, Control::Cancelled)
+            Id::read(&source, id).map_or(Control::Notification(Method::Cancelled), Control::Cancelled)
         }
-        _ => Control::Notification,
+        _ => Control::Notification(notification.method),
     }
 }
 

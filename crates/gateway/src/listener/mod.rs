@@ -39,6 +39,9 @@ static SECRET_HEADERS: LazyLock<Arc<[HeaderName]>> =
 pub trait Handler: Send + Sync + 'static {
     /// Answers one; `local` is the address it was sent to.
     fn handle(&self, request: Request<Incoming>, local: IpAddr) -> impl Future<Output = Response<ReplyBody>> + Send;
+
+    /// A head could not be read and was refused by the HTTP library.
+    fn unreadable(&self);
 }
 
 /// How a listener is told to finish: no new connections, then no new requests on the old ones.
@@ -83,7 +86,7 @@ pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, tls: Opti
 fn protocol() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // Heads are timed by `io::Guarded`, which knows an idle connection from a slow one.
-    builder.http1().max_headers(HEADERS).max_buf_size(HEAD_BYTES).header_read_timeout(None).pipeline_flush(true);
+    builder.http1().max_headers(HEADERS).max_buf_size(HEAD_BYTES).header_read_timeout(None);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -125,8 +128,9 @@ where
 {
     let activity = Arc::new(Activity::default());
     let guarded = Guarded::new(stream, activity.clone(), Patience::default());
+    let answering = handler.clone();
     let answer = tower::service_fn(move |request| {
-        let (handler, busy) = (handler.clone(), activity.begin());
+        let (handler, busy) = (answering.clone(), activity.begin());
         async move {
             let reply = handler.handle(request, local).await;
             Ok::<_, Infallible>(reply.map(|body| body.holding(busy)))
@@ -140,18 +144,18 @@ where
         ended = connection.as_mut() => Some(ended),
         _ = closing.signal.wait_for(|closing| *closing) => None,
     };
-    match ended {
-        Some(ended) => log_end(ended),
+    let ended = match ended {
+        Some(ended) => ended,
         None => {
             connection.as_mut().graceful_shutdown();
-            log_end(connection.await);
+            connection.await
         }
-    }
-    drop(closing.alive);
-}
-
-fn log_end(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+    };
     if let Err(error) = ended {
+        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
+            handler.unreadable();
+        }
         tracing::debug!(%error, "connection ended");
     }
+    drop(closing.alive);
 }
