@@ -161,6 +161,35 @@ async fn removing_a_target_drops_what_it_offered_and_nothing_else() {
     assert!(a.calls().is_empty());
 }
 
+// C4: what runs, runs on.
+#[tokio::test]
+async fn a_running_call_outlives_the_removal_of_its_target() {
+    let mut gateway = gateway().stdio("child", json!({"tools": ["sleep"]})).start().await;
+    let client = gateway.client().await;
+    let caller = client.clone();
+    let running = tokio::spawn(async move { caller.call("sleep", json!({"ms": 1500})).await });
+    eventually("the call runs", || async { gateway.get("/status").await.json()["servers"]["child"]["inFlight"] == 1 }).await;
+    gateway.reconfigure(|config| config.targets.clear());
+    gateway.until_listed(&[]).await;
+    let reply = running.await.unwrap();
+    assert!(reply.raw.contains("\"result\""), "{}", reply.raw);
+}
+
+#[tokio::test]
+async fn a_new_timeout_or_alias_needs_no_new_connection() {
+    let a = target("a").tool("read_file", []);
+    let mut gateway = gateway().target(&a).start().await;
+    let before = a.initializes();
+    gateway.reconfigure(|config| {
+        for target in &mut config.targets {
+            target.timeout = Duration::from_secs(7);
+            target.aliases = vec![("read".into(), "read_file".into())];
+        }
+    });
+    gateway.until_listed(&["read"]).await;
+    assert_eq!(a.initializes(), before);
+}
+
 // R-004-11
 #[tokio::test]
 async fn the_tools_of_a_target_that_joins_appear_and_clients_are_told() {

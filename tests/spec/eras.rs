@@ -387,3 +387,29 @@ async fn batches_are_for_2025_03_26_alone() {
     }
     assert_eq!(a.calls().len(), 2);
 }
+
+// H2, protocol.md: a message in a batch is as good as one of its own.
+#[tokio::test]
+async fn the_messages_of_a_batch_run_side_by_side_and_cancellations_among_them_count() {
+    let gateway = gateway().stdio("child", json!({"tools": ["sleep"]})).start().await;
+    let session = gateway.client_of("2025-03-26").await.session().unwrap();
+    let call = |id: i64, ms: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "sleep", "arguments": {"ms": ms}}});
+    let headers = [("mcp-session-id", session.as_str())];
+    let started = std::time::Instant::now();
+    let batch = json!([call(1, 700), call(2, 700), call(3, 700), call(3, 700)]).to_string();
+    let response = gateway.post_mcp(&headers, batch).await;
+    assert!(started.elapsed() < std::time::Duration::from_millis(1900), "{:?}", started.elapsed());
+    let replies = response.json();
+    let errors: Vec<&Value> = replies.as_array().unwrap().iter().filter(|reply| reply.get("error").is_some()).collect();
+    assert_eq!((replies.as_array().unwrap().len(), errors.len()), (4, 1), "{replies}");
+    assert_eq!(errors[0]["error"]["code"], -32600);
+
+    let slow = call(8, 20_000).to_string();
+    let cancel = json!([{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 8}}]).to_string();
+    let (slow, cancelled) = tokio::join!(gateway.post_mcp(&headers, slow), async {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        gateway.post_mcp(&headers, cancel).await
+    });
+    assert_eq!(cancelled.status, 202);
+    assert!(slow.json().get("error").is_some(), "{}", slow.text());
+}

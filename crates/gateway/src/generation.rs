@@ -403,12 +403,9 @@ impl Generation {
         }
     }
 
-    /// A resource by the target's own URI, when exactly one target lists it.
-    pub fn find_source_uri(&self, uri: &str) -> Option<&Arc<Entry>> {
-        match self.by_source_uri.get(uri.as_bytes())?.as_slice() {
-            [one] => Some(one),
-            _ => None,
-        }
+    /// The resources that targets list under this URI of their own.
+    pub fn with_source_uri(&self, uri: &str) -> &[Arc<Entry>] {
+        self.by_source_uri.get(uri.as_bytes()).map_or(&[], Vec::as_slice)
     }
 
     fn spell(&self) -> HashMap<String, Vec<Arc<Entry>>> {

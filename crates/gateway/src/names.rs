@@ -94,8 +94,10 @@ fn resource(generation: &Generation, context: &Context, name: &str) -> Option<(A
         let has = view.offer.as_ref().is_some_and(|offer| offer.offer.capabilities.resources);
         return has.then(|| (view.slot.clone(), source));
     }
-    if let Some(entry) = generation.find_source_uri(name) {
-        return in_scope(entry.target_name()).then(|| (entry.slot().clone(), name.to_owned()));
+    match generation.with_source_uri(name) {
+        [] => {}
+        [only] => return in_scope(only.target_name()).then(|| (only.slot().clone(), name.to_owned())),
+        _ => return None,
     }
     if let Some(slot) = only_template(generation, name, in_scope) {
         return Some((slot, name.to_owned()));

@@ -267,7 +267,10 @@ impl Runtime {
         let not_found = || Failure::not_found("Resource", exposed);
         let (target, source) = match uri::resolve(exposed) {
             Some(pair) => pair,
-            None => generation.find_source_uri(exposed).map(|entry| (entry.target_name().to_owned(), exposed.to_owned())).ok_or_else(not_found)?,
+            None => match generation.with_source_uri(exposed) {
+                [only] => (only.target_name().to_owned(), exposed.to_owned()),
+                _ => return Err(not_found()),
+            },
         };
         let view = generation.view(&target).ok_or_else(not_found)?;
         let can = view.offer.as_ref().is_some_and(|offer| offer.offer.capabilities.subscribe);
