@@ -46,7 +46,7 @@ impl Next<SourceCall> for Dispatch {
         let asked = Instant::now();
         let mut waiting = Waiting { context: &context, slot: &slot, metrics: &self.metrics, method, asked, outcome: ErrorType::Cancelled };
         let answer = slot.handle.call(call).await;
-        waiting.outcome = answer.as_ref().err().map_or(ErrorType::None, outcome);
+        waiting.outcome = answer.as_ref().err().map_or(ErrorType::None, ErrorType::of);
         drop(waiting);
         answer.map_err(|error| match error {
             CallError::Refused(error) => Failure::Refused { server: slot.name.to_string(), error },
@@ -65,17 +65,6 @@ fn caller(context: &Context, session: Option<&Session>) -> Caller {
         caller.log_level = session.level();
     }
     caller
-}
-
-fn outcome(error: &CallError) -> ErrorType {
-    match error {
-        CallError::Refused(_) => ErrorType::TargetError,
-        CallError::Overloaded => ErrorType::Rejected,
-        CallError::Unavailable { .. } => ErrorType::Unavailable,
-        CallError::Lost(_) => ErrorType::Lost,
-        CallError::TimedOut(_) => ErrorType::Timeout,
-        CallError::Invalid(_) => ErrorType::Invalid,
-    }
 }
 
 /// Counts a call when it ends, also when it ends by being dropped.

@@ -195,14 +195,7 @@ impl Failure {
         match self {
             Failure::Rejected { .. } | Failure::InvalidParams(_) => ErrorType::Rejected,
             Failure::Refused { .. } => ErrorType::TargetError,
-            Failure::Upstream { error, .. } => match error {
-                CallError::Refused(_) => ErrorType::TargetError,
-                CallError::Overloaded => ErrorType::Rejected,
-                CallError::Unavailable { .. } => ErrorType::Unavailable,
-                CallError::Lost(_) => ErrorType::Lost,
-                CallError::TimedOut(_) => ErrorType::Timeout,
-                CallError::Invalid(_) => ErrorType::Invalid,
-            },
+            Failure::Upstream { error, .. } => ErrorType::of(error),
             Failure::Cancelled => ErrorType::Cancelled,
             Failure::Internal => ErrorType::Internal,
         }
@@ -270,6 +263,18 @@ pub enum ErrorType {
 impl ErrorType {
     /// How many there are.
     pub const COUNT: usize = 10;
+
+    /// How a call to a target failed.
+    pub fn of(error: &CallError) -> ErrorType {
+        match error {
+            CallError::Refused(_) => ErrorType::TargetError,
+            CallError::Overloaded => ErrorType::Rejected,
+            CallError::Unavailable { .. } => ErrorType::Unavailable,
+            CallError::Lost(_) => ErrorType::Lost,
+            CallError::TimedOut(_) => ErrorType::Timeout,
+            CallError::Invalid(_) => ErrorType::Invalid,
+        }
+    }
 
     /// The label value; empty for success.
     pub fn label(self) -> &'static str {

@@ -41,7 +41,7 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    // K1, L5, L6
+    // R-001-12, K1, L5, L6
     #[test]
     fn delays_grow_with_jitter_and_the_fifth_failure_opens_the_circuit() {
         let tuning = Tuning::default();
