@@ -296,3 +296,28 @@ fn the_stages_stand_in_one_file_in_the_order_a_message_meets_them() {
     let manifest = std::fs::read_to_string(root.join("crates/gateway/Cargo.toml")).unwrap();
     assert!(manifest.contains("arc-swap") && manifest.contains("tower") && manifest.contains("prometheus-client"));
 }
+
+// operations.md 1: TLS on the main listener; a target may have a certificate authority of its own.
+#[tokio::test]
+async fn a_gateway_with_tls_is_reached_by_another_one_that_trusts_it() {
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/upstream/tests/fixtures");
+    let files = transom_gateway::TlsFiles { cert: fixtures.join("localhost.pem"), key: fixtures.join("localhost.key") };
+    let inner = target("inner").tool("echo", ["q"]);
+    let secure = gateway().target(&inner).config(|config| config.tls = Some(files)).start().await;
+    let url: hyper::Uri = format!("https://localhost:{}/mcp", secure.addr().port()).parse().unwrap();
+    let spec = |ca: Option<&str>| transom_upstream::TargetSpec {
+        transport: transom_upstream::Transport::Http {
+            url: url.clone(),
+            headers: Vec::new(),
+            ca: ca.map(|file| std::fs::read(fixtures.join(file)).unwrap().into()),
+        },
+        name: "secure".into(),
+        ..inner.spec()
+    };
+    let outer = gateway().spec(spec(Some("ca.pem"))).start().await;
+    assert_eq!(outer.client().await.call("echo", json!({"q": "through both"})).await.structured()["arguments"]["q"], "through both");
+    // Whoever does not trust the authority does not connect.
+    let stranger = gateway().spec(spec(None)).start().await;
+    assert_eq!(stranger.state_of("secure").await, "unavailable");
+    assert_eq!(inner.calls().len(), 1);
+}
