@@ -8,6 +8,7 @@ use crate::session::Answer;
 use crate::stage::{Next, Stage};
 use crate::virtualize::Listed;
 use bytes::Bytes;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
@@ -156,6 +157,10 @@ fn is_error(result: &Bytes) -> bool {
     transom_protocol::Json::trusted(text).get("isError").and_then(transom_protocol::Json::bool) == Some(true)
 }
 
+thread_local! {
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The line of one operation.
 struct Line<'l> {
     context: &'l Context,
@@ -174,9 +179,14 @@ impl Line<'_> {
             return;
         }
         let Some(sink) = logging::sink() else { return };
-        sink.line(|out| match sink.format() {
-            LogFormat::Json => self.json(out),
-            LogFormat::Text => self.text(out),
+        LINE.with_borrow_mut(|line| {
+            line.clear();
+            match sink.format() {
+                LogFormat::Json => self.json(line),
+                LogFormat::Text => self.text(line),
+            }
+            // Put together before the buffer is locked: others wait only for the copy.
+            sink.line(|out| out.extend_from_slice(line));
         });
     }
 

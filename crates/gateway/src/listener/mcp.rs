@@ -80,9 +80,11 @@ impl Endpoint {
         }
         match Message::read(&body, &Limits::REQUEST) {
             Ok(Message::Request(request)) => {
-                let era = era_of(&request);
+                let params = request.params.clone();
+                let view = ParamsView::read(&params);
+                let era = era_of(request.method, &view);
                 let form = Form { id: Some(request.id.clone()), era, method: request.method, json: headers.json, events: headers.events };
-                match self.ask(&headers, scope, request, era, body.len()).await {
+                match self.ask(&headers, scope, request, &view, era, body.len()).await {
                     Ok(ask) => self.answer(ask, form, admitted).await,
                     Err(failure) => self.refuse(&failure, form.era, form.id.as_ref()),
                 }
@@ -151,7 +153,8 @@ impl Endpoint {
                 let view = ParamsView::read(&request.params);
                 let caller = view.caller(&request.params, Era::Legacy);
                 let context = attached(self.generation_for(method).await, caller);
-                match into_ask(context.clone(), Scope::default(), request, &[]) {
+                let params = request.params.clone();
+                match into_ask(context.clone(), Scope::default(), request, &ParamsView::read(&params), &[]) {
                     Ok(Ask::Call(incoming)) => {
                         let mut running = Running::new(self.mcp.call.clone().call(incoming), Era::Legacy, admitted);
                         let road = Road { context: &context, events: true };
@@ -208,10 +211,17 @@ impl Endpoint {
     }
 
     /// Turns a request into a message for the path, or says why not.
-    async fn ask(&self, headers: &McpHeaders, mut scope: Scope, request: Request, era: Era, bytes: usize) -> Result<Ask, Failure> {
-        let view = ParamsView::read(&request.params);
+    async fn ask(
+        &self,
+        headers: &McpHeaders,
+        mut scope: Scope,
+        request: Request,
+        view: &ParamsView<'_>,
+        era: Era,
+        bytes: usize,
+    ) -> Result<Ask, Failure> {
         match era {
-            Era::Modern => check_modern(headers, &request, &view)?,
+            Era::Modern => check_modern(headers, &request, view)?,
             Era::Legacy => check_legacy(headers, &request)?,
         }
         if let Some(filter) = view.meta.and_then(|meta| meta.get(meta::FILTER)) {
@@ -229,7 +239,7 @@ impl Endpoint {
         };
         let generation = self.generation_for(request.method).await;
         let context = Arc::new(new_context(generation, headers, scope.clone(), era, revision, caller, bytes));
-        into_ask(context, scope, request, &headers.params)
+        into_ask(context, scope, request, view, &headers.params)
     }
 
     /// The generation a request starts with. Only what needs to know the targets waits for the first one.
@@ -289,8 +299,8 @@ impl Endpoint {
     async fn answer_in_batch(&self, headers: &McpHeaders, scope: &Scope, bytes: Bytes) -> Option<Bytes> {
         let control = match Message::read(&bytes, &Limits::REQUEST) {
             Ok(Message::Request(request)) => {
-                let (id, method) = (request.id.clone(), request.method);
-                return Some(match self.ask(headers, scope.clone(), request, Era::Legacy, bytes.len()).await {
+                let (id, method, params) = (request.id.clone(), request.method, request.params.clone());
+                return Some(match self.ask(headers, scope.clone(), request, &ParamsView::read(&params), Era::Legacy, bytes.len()).await {
                     Ok(ask) => self.message_for(ask, &id, method).await,
                     Err(failure) => write::error(Some(id.raw()), &failure.rpc()),
                 });
@@ -355,19 +365,25 @@ fn notification_control(notification: &Notification) -> Control {
 }
 
 /// Turns a request whose context is known into a message for the path.
-fn into_ask(context: Arc<Context>, scope: Scope, request: Request, param_headers: &[(String, String)]) -> Result<Ask, Failure> {
+fn into_ask(
+    context: Arc<Context>,
+    scope: Scope,
+    request: Request,
+    view: &ParamsView<'_>,
+    param_headers: &[(String, String)],
+) -> Result<Ask, Failure> {
     let modern = context.era == Era::Modern;
     let list = |kind| list_ask(&context, &scope, &request.params, kind);
     let control = |message| Ok(Ask::Control(Incoming { context: context.clone(), message }));
     let call = |kind, name| Ok(call_ask(&context, &request, kind, name, param_headers));
     let text = |key: &str| request.params.string(key).ok_or_else(|| Failure::InvalidParams(format!("`{key}` is missing or not a string")));
     match request.method {
-        Method::CallTool => call(Kind::Tool, text("name")?),
+        Method::CallTool => call(Kind::Tool, view.name()?),
         Method::ListTools => list(Kind::Tool),
         Method::ListPrompts => list(Kind::Prompt),
         Method::ListResources => list(Kind::Resource),
         Method::ListTemplates => list(Kind::Template),
-        Method::GetPrompt => call(Kind::Prompt, text("name")?),
+        Method::GetPrompt => call(Kind::Prompt, view.name()?),
         Method::ReadResource => call(Kind::Resource, text("uri")?),
         Method::Complete => {
             let reference = request.params.json().get("ref").ok_or_else(|| Failure::InvalidParams("`ref` is missing".into()))?;
@@ -420,14 +436,23 @@ impl<'p> ParamsView<'p> {
     fn read(params: &'p Params) -> ParamsView<'p> {
         let mut view = ParamsView { meta: None, name: None, uri: None };
         for (key, value) in params.json().members() {
-            match key.raw() {
-                "_meta" => view.meta = Some(value),
-                "name" => view.name = Some(value),
-                "uri" => view.uri = Some(value),
-                _ => {}
-            }
+            let slot = if key.is("_meta") {
+                &mut view.meta
+            } else if key.is("name") {
+                &mut view.name
+            } else if key.is("uri") {
+                &mut view.uri
+            } else {
+                continue;
+            };
+            *slot = Some(value);
         }
         view
+    }
+
+    fn name(&self) -> Result<String, Failure> {
+        let name = self.name.and_then(Json::string).ok_or_else(|| Failure::InvalidParams("`name` is missing or not a string".into()))?;
+        Ok(name.into_owned())
     }
 
     /// Who calls, as far as `_meta` says.
@@ -445,9 +470,9 @@ impl<'p> ParamsView<'p> {
     }
 }
 
-fn era_of(request: &Request) -> Era {
+fn era_of(method: Method, view: &ParamsView<'_>) -> Era {
     let claims = |meta: Json<'_>| meta.get(meta::PROTOCOL_VERSION).is_some();
-    let modern = request.method != Method::Initialize && request.params.json().get("_meta").is_some_and(claims);
+    let modern = method != Method::Initialize && view.meta.is_some_and(claims);
     if modern { Era::Modern } else { Era::Legacy }
 }
 
