@@ -1,9 +1,9 @@
 //! The side listeners: metrics for a scraper, and the admin listener, which for now shows what the main one shows.
 
 use crate::listener::Handler;
+use crate::listener::answer::{failed, json, not_allowed};
 use crate::listener::body::ReplyBody;
 use crate::listener::gate::{Gate, Verdict};
-use crate::listener::mcp::{failed, json, not_allowed};
 use crate::reply::{Failure, Reject};
 use crate::runtime::Runtime;
 use crate::surface;

@@ -34,7 +34,16 @@ impl Lines {
         if self.buffer.is_empty() && self.buffer.capacity() > KEEP {
             self.buffer = BytesMut::new();
         }
-        self.buffer.reserve(READ);
+        let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
+        if length > KEEP && capacity - length < READ {
+            // A long line: the usual doubling would end at twice what a line may have.
+            let enough = (capacity * 2).min(self.limit + 2 * READ).max(length + READ);
+            let mut grown = BytesMut::with_capacity(enough);
+            grown.extend_from_slice(&self.buffer);
+            self.buffer = grown;
+        } else {
+            self.buffer.reserve(READ);
+        }
         &mut self.buffer
     }
 

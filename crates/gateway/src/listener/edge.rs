@@ -1,11 +1,12 @@
 //! Who answers which path of the main listener, and what is refused before anybody does.
 
 use crate::listener::Handler;
+use crate::listener::answer::{Reply, failed, not_allowed, status};
 use crate::listener::body::{self, ReplyBody};
 use crate::listener::gate::Verdict;
 use crate::listener::headers::McpHeaders;
 use crate::listener::legacy_sse::LegacySse;
-use crate::listener::mcp::{Endpoint, Reply, failed, not_allowed, status};
+use crate::listener::mcp::Endpoint;
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
 use crate::surface;

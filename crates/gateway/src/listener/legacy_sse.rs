@@ -4,7 +4,8 @@
 
 use crate::authenticate::Principal;
 use crate::hub::Wants;
-use crate::listener::mcp::{Endpoint, Reply, event_stream, failed, status};
+use crate::listener::answer::{Reply, event_stream, failed, status};
+use crate::listener::mcp::Endpoint;
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
 use crate::runtime::Admitted;

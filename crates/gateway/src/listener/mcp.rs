@@ -1,47 +1,36 @@
-//! The MCP endpoint: from an HTTP request to a message on the path, and from its outcome to a reply.
+//! The MCP endpoint: from an HTTP request to a message on the path. What comes of it is written by [`super::answer`].
 //!
 //! Both eras meet here. A request that names its revision in `_meta` is modern; `initialize` and everything else is
 //! legacy. What a message means is decided further on.
 
 use crate::generation::{Generation, Kind};
 use crate::hub::Wants;
-use crate::listener::body::ReplyBody;
+use crate::listener::answer::{Form, Reply, answered, failed, for_era, json, list_pieces, listing, not_allowed, outcome_message, status};
 use crate::listener::headers::McpHeaders;
+use crate::listener::running::{Road, Running, wait};
 use crate::message::{Call, Context, Control, Incoming, List, Scope};
 use crate::reply::{Failure, Reject};
 use crate::runtime::{Admitted, Runtime};
-use crate::session::{Answer, LEVELS, Listening, Opened, Session, negotiated};
+use crate::session::{Answer, Opened, Session, negotiated};
 use crate::stack::Mcp;
-use crate::virtualize::Listed;
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
-use http::{HeaderValue, Response, StatusCode, header};
-use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
+use http::StatusCode;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tower::Service;
-use transom_protocol::json::{Json, Key};
+use transom_protocol::json::Json;
 use transom_protocol::message::Params;
-use transom_protocol::write::{self, Edit};
 use transom_protocol::{
-    Era, Fault, Id, Limits, Malformed, Message, Method, Notification, Request, Revision, RpcError, error, header as mcp_header, meta, sse,
+    Era, Fault, Id, Limits, Malformed, Message, Method, Notification, Request, Revision, RpcError, error, header as mcp_header, meta, write,
 };
-use transom_upstream::{Caller, FromTarget, Outbox};
+use transom_upstream::{Caller, Outbox};
 
-/// How often an idle stream says that it is alive.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a handshake waits to hear what the targets can do.
 const HANDSHAKE: Duration = Duration::from_millis(500);
 /// The most messages in a batch of revision 2025-03-26.
 const BATCH: usize = 20;
-
-/// A reply.
-pub type Reply = Response<ReplyBody>;
 
 /// What the endpoint works with.
 #[derive(Clone)]
@@ -57,15 +46,6 @@ enum Ask {
     Call(Incoming<Call>),
     List(Incoming<List>),
     Control(Incoming<Control>),
-}
-
-/// How an answer may be written.
-struct Form {
-    id: Option<Id>,
-    era: Era,
-    method: Method,
-    json: bool,
-    events: bool,
 }
 
 impl Endpoint {
@@ -587,337 +567,4 @@ pub fn malformed_failure(malformed: &Malformed) -> Failure {
         Malformed::Invalid(_) => Reject::InvalidRequest,
     };
     Failure::Rejected { reason, error: Box::new(malformed.error()) }
-}
-
-/// A call under way. A modern client that goes away takes its call with it; a legacy one does not: then the call runs on
-/// by itself, to its own deadline.
-struct Running {
-    future: Option<BoxFuture<'static, Result<Bytes, Failure>>>,
-    admitted: Option<Admitted>,
-    outlives_client: bool,
-}
-
-impl Running {
-    fn new(future: BoxFuture<'static, Result<Bytes, Failure>>, era: Era, admitted: Admitted) -> Running {
-        Running { future: Some(future), admitted: Some(admitted), outlives_client: era == Era::Legacy }
-    }
-}
-
-impl Future for Running {
-    type Output = Result<Bytes, Failure>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
-        let Some(future) = self.future.as_mut() else { return Poll::Ready(Err(Failure::Internal)) };
-        let done = std::task::ready!(future.as_mut().poll(cx));
-        self.future = None;
-        self.admitted = None;
-        Poll::Ready(done)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if self.outlives_client
-            && let Some(future) = self.future.take()
-        {
-            let admitted = self.admitted.take();
-            tokio::spawn(async move {
-                let _ = future.await;
-                drop(admitted);
-            });
-        }
-    }
-}
-
-/// Waits for a call: one JSON message if nothing comes before the result, a stream if something does.
-async fn wait(mut running: Running, context: Arc<Context>, form: Form) -> Reply {
-    loop {
-        tokio::select! {
-            biased;
-            message = context.outbox.next() => {
-                let road = Road { context: &context, events: form.events };
-                if let Some(first) = road.message(message) {
-                    return stream(running, context, form, first);
-                }
-            }
-            done = &mut running => return finished(done, &form),
-        }
-    }
-}
-
-/// What a target's message during a call becomes for the client.
-struct Road<'r> {
-    context: &'r Context,
-    events: bool,
-}
-
-impl Road<'_> {
-    /// Whether the client wants to hear this: log messages only from the level it asked for, and a modern client that
-    /// asked for none gets none.
-    fn wants(&self, message: &[u8]) -> bool {
-        if memchr::memmem::find(message, b"notifications/message").is_none() {
-            return true;
-        }
-        let json = Json::trusted(std::str::from_utf8(message).unwrap_or("{}"));
-        if json.get("method").map(Json::raw) != Some("\"notifications/message\"") {
-            return true;
-        }
-        let asked = match self.context.session.get() {
-            Some(session) => session.level(),
-            None => self.context.caller.log_level.clone(),
-        };
-        let rank = |level: &str| LEVELS.iter().position(|known| *known == level.trim_matches('"'));
-        let asked = match (asked.as_deref().map(|level| std::str::from_utf8(level).unwrap_or("")), self.context.era) {
-            (Some(level), _) => rank(level),
-            (None, Era::Legacy) => Some(0),
-            (None, Era::Modern) => return false,
-        };
-        let level = json.get("params").and_then(|params| params.get("level")).and_then(|level| rank(level.raw()));
-        level >= asked
-    }
-
-    /// The message for the client's stream; `None` if there is no stream or nothing to send.
-    fn message(&self, message: FromTarget) -> Option<Bytes> {
-        match message {
-            FromTarget::Notification(message) => (self.events && self.wants(&message)).then_some(message),
-            FromTarget::Request { method, params, answer } => {
-                let session = self.context.session.get().filter(|session| self.events && session.abilities().can_answer(&method));
-                let Some((id, answered)) = session.and_then(|session| session.ask()) else {
-                    let refusal = RpcError::new(error::METHOD_NOT_FOUND, format!("The client that made this call cannot answer {method}"));
-                    // The target may have given up on its question.
-                    let _ = answer.send(Err(refusal));
-                    return None;
-                };
-                tokio::spawn(async move {
-                    if let Ok(outcome) = answered.await {
-                        let _ = answer.send(outcome);
-                    }
-                });
-                Some(write::request(Some(&id), &method, Some(&params)).into())
-            }
-        }
-    }
-}
-
-struct Streaming {
-    running: Option<Running>,
-    context: Arc<Context>,
-    form: Form,
-    ready: VecDeque<Bytes>,
-    alive: tokio::time::Interval,
-}
-
-fn stream(running: Running, context: Arc<Context>, form: Form, first: Bytes) -> Reply {
-    let alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
-    let state = Streaming { running: Some(running), context, form, ready: VecDeque::from([sse::event(&first)]), alive };
-    event_stream(futures_util::stream::unfold(state, |mut state| async move {
-        loop {
-            if let Some(chunk) = state.ready.pop_front() {
-                return Some((chunk, state));
-            }
-            let running = state.running.as_mut()?;
-            tokio::select! {
-                biased;
-                message = state.context.outbox.next() => {
-                    let road = Road { context: &state.context, events: true };
-                    state.ready.extend(road.message(message).map(|message| sse::event(&message)));
-                }
-                done = running => {
-                    state.running = None;
-                    state.ready.push_back(sse::event(&outcome_message(done, &state.form)));
-                }
-                _ = state.alive.tick() => state.ready.push_back(sse::KEEP_ALIVE),
-            }
-        }
-    }))
-}
-
-fn outcome_message(done: Result<Bytes, Failure>, form: &Form) -> Bytes {
-    let id = form.id.as_ref().map(Id::raw);
-    match done {
-        Ok(result) => write::result(id.unwrap_or(b"null"), &for_era(&result, form.era, form.method)),
-        Err(failure) => write::error(id, &failure.rpc()),
-    }
-}
-
-fn finished(done: Result<Bytes, Failure>, form: &Form) -> Reply {
-    match done {
-        Ok(_) => one_message(outcome_message(done, form), form),
-        Err(failure) => failed(&failure, form.era, form.id.as_ref()),
-    }
-}
-
-/// A result as a client of this era reads it: modern ones carry `resultType` (and freshness where the protocol asks for
-/// it), legacy ones do not.
-pub fn for_era(result: &Bytes, era: Era, method: Method) -> Bytes {
-    const WORD: &[u8] = b"\"resultType\"";
-    let typed = memchr::memmem::find(result, WORD).is_some();
-    let object = || Json::trusted(std::str::from_utf8(result).unwrap_or("{}"));
-    let keep_all = |_: Key<'_>, _: Json<'_>| Edit::Keep;
-    match era {
-        Era::Legacy if !typed => result.clone(),
-        Era::Legacy => {
-            let drop = |key: Key<'_>, _: Json<'_>| if matches!(key.raw(), "resultType" | "ttlMs" | "cacheScope") { Edit::Drop } else { Edit::Keep };
-            write::edited(object(), drop, &[]).into()
-        }
-        Era::Modern => {
-            let mut added: Vec<(&str, &[u8])> = Vec::new();
-            let object = object();
-            if !typed || object.get("resultType").is_none() {
-                added.push(("resultType", b"\"complete\""));
-            }
-            if method == Method::ReadResource {
-                if object.get("ttlMs").is_none() {
-                    added.push(("ttlMs", b"0"));
-                }
-                if object.get("cacheScope").is_none() {
-                    added.push(("cacheScope", b"\"private\""));
-                }
-            }
-            match added.as_slice() {
-                [] => result.clone(),
-                // The usual case: one member in front, the rest as it came.
-                [_] if !typed && result.len() > 2 && result.starts_with(b"{\"") => {
-                    [&b"{\"resultType\":\"complete\","[..], result.get(1..).unwrap_or(&[])].concat().into()
-                }
-                added => write::edited(object, keep_all, added).into(),
-            }
-        }
-    }
-}
-
-fn list_pieces(listed: Listed) -> [Bytes; 3] {
-    let degraded = if listed.degraded.is_empty() {
-        String::new()
-    } else {
-        let names: Vec<String> = listed.degraded.iter().map(|name| write::quoted(name)).collect();
-        format!("\"dev.transom/unavailable\":[{}]", names.join(","))
-    };
-    let tail = match listed.era {
-        Era::Legacy if degraded.is_empty() => Bytes::from_static(b"}"),
-        Era::Legacy => format!(",\"_meta\":{{{degraded}}}}}").into(),
-        Era::Modern => {
-            let comma = if degraded.is_empty() { "" } else { "," };
-            let info = crate::session::SERVER_INFO;
-            format!(
-                ",\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"public\",\"_meta\":{{\"{}\":{info}{comma}{degraded}}}}}",
-                meta::SERVER_INFO
-            )
-            .into()
-        }
-    };
-    [Bytes::from_static(b"{"), listed.body, tail]
-}
-
-fn listing(listed: Listed, form: &Form) -> Reply {
-    let [open, body, tail] = list_pieces(listed);
-    let id = form.id.as_ref().map_or(&b"null"[..], Id::raw);
-    let head = [b"{\"jsonrpc\":\"2.0\",\"id\":", id, b",\"result\":", &open].concat();
-    let tail = [&tail[..], b"}"].concat();
-    if form.json {
-        return with_type(StatusCode::OK, "application/json", ReplyBody::pieces([head.into(), body, tail.into()]));
-    }
-    one_message([&head[..], &body, &tail].concat().into(), form)
-}
-
-fn answered(answer: Answer, form: &Form) -> Reply {
-    let id = form.id.as_ref().map_or(&b"null"[..], Id::raw);
-    match answer {
-        Answer::Result(result) => one_message(write::result(id, &for_era(&result, form.era, form.method)), form),
-        Answer::Session(result, token) => {
-            let mut reply = one_message(write::result(id, &result), form);
-            if let Ok(token) = HeaderValue::from_str(&token) {
-                reply.headers_mut().insert("mcp-session-id", token);
-            }
-            reply
-        }
-        Answer::Accepted => status(StatusCode::ACCEPTED),
-        Answer::Ended => status(StatusCode::OK),
-        Answer::Stream(listening) => listen(listening),
-    }
-}
-
-/// An open stream: what opens it, what comes, and the end if it is ours.
-fn listen(listening: Listening) -> Reply {
-    struct Open {
-        listening: Listening,
-        ready: VecDeque<Bytes>,
-        ended: bool,
-        alive: tokio::time::Interval,
-    }
-    let first = listening.first.as_ref().map_or(sse::KEEP_ALIVE, |first| sse::event(first));
-    let alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
-    let open = Open { listening, ready: VecDeque::from([first]), ended: false, alive };
-    event_stream(futures_util::stream::unfold(open, |mut open| async move {
-        if let Some(chunk) = open.ready.pop_front() {
-            return Some((chunk, open));
-        }
-        if open.ended {
-            return None;
-        }
-        tokio::select! {
-            message = open.listening.stream.next() => match message {
-                Some(message) => Some((sse::event(&message), open)),
-                None => {
-                    open.ended = true;
-                    let last = open.listening.last.take();
-                    Some((last.map_or_else(|| Bytes::from_static(b": the server closed this stream\n\n"), |last| sse::event(&last)), open))
-                }
-            },
-            _ = open.alive.tick() => Some((sse::KEEP_ALIVE, open)),
-        }
-    }))
-}
-
-fn one_message(message: Bytes, form: &Form) -> Reply {
-    if form.json { json(StatusCode::OK, message) } else { with_type(StatusCode::OK, "text/event-stream", ReplyBody::full(sse::event(&message))) }
-}
-
-/// A failure as the client reads it.
-pub fn failed(failure: &Failure, era: Era, id: Option<&Id>) -> Reply {
-    let mut reply = json(failure.status(era), write::error(id.map(Id::raw), &failure.rpc()));
-    if reply.status() != StatusCode::OK
-        && let Some(after) = failure.retry_after()
-    {
-        let seconds = after.as_secs().max(1);
-        reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    if matches!(failure.reason(), Some(Reject::Draining | Reject::BodyTooLarge | Reject::BodyTimeout | Reject::Framing)) {
-        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    reply
-}
-
-/// `405` with what is allowed.
-pub fn not_allowed(message: &str, allow: &'static str) -> Reply {
-    let mut reply = failed(&Failure::rejected(Reject::MethodNotAllowed, message), Era::Legacy, None);
-    reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
-    reply
-}
-
-/// A JSON reply.
-pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Reply {
-    with_type(status, "application/json", ReplyBody::full(body))
-}
-
-/// An empty reply.
-pub fn status(status: StatusCode) -> Reply {
-    let mut reply = Response::new(ReplyBody::full(Bytes::new()));
-    *reply.status_mut() = status;
-    reply
-}
-
-fn with_type(status: StatusCode, kind: &'static str, body: ReplyBody) -> Reply {
-    let mut reply = Response::new(body);
-    *reply.status_mut() = status;
-    reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    reply
-}
-
-/// A reply that is a stream of events.
-pub fn event_stream(chunks: impl futures_util::Stream<Item = Bytes> + Send + 'static) -> Reply {
-    let mut reply = with_type(StatusCode::OK, "text/event-stream", ReplyBody::stream(chunks));
-    reply.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    reply.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-    reply
 }

@@ -1,5 +1,6 @@
 //! The HTTP edge: connections, their limits, and who answers which path.
 
+pub mod answer;
 pub mod body;
 pub mod edge;
 pub mod gate;
@@ -7,6 +8,7 @@ pub mod headers;
 pub mod io;
 pub mod legacy_sse;
 pub mod mcp;
+pub mod running;
 pub mod tls;
 
 use crate::listener::body::ReplyBody;

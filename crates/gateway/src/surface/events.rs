@@ -1,6 +1,6 @@
 //! `GET /events`: what changed, as it changes.
 
-use crate::listener::mcp::{Reply, event_stream};
+use crate::listener::answer::{Reply, event_stream};
 use crate::message::Scope;
 use crate::runtime::{Runtime, ToolChanged};
 use crate::surface::parameter;

@@ -2,7 +2,7 @@
 
 use crate::config::Readiness;
 use crate::generation::Kind;
-use crate::listener::mcp::{Reply, json};
+use crate::listener::answer::{Reply, json};
 use crate::logging::time_text;
 use crate::runtime::Runtime;
 use http::StatusCode;

@@ -5,7 +5,8 @@ mod events;
 mod health;
 mod rest;
 
-use crate::listener::mcp::{Endpoint, Reply, not_allowed};
+use crate::listener::answer::{Reply, not_allowed};
+use crate::listener::mcp::Endpoint;
 use bytes::Bytes;
 use http::Method;
 use percent_encoding::percent_decode_str;

@@ -1,7 +1,8 @@
 //! Tools for scripts: `/tools`, `/tools/{name}`, `/tools/{name}/invoke`. A call passes every stage like any other call.
 
 use crate::generation::{Entry, Found, Kind};
-use crate::listener::mcp::{Endpoint, Reply, json};
+use crate::listener::answer::{Reply, json};
+use crate::listener::mcp::Endpoint;
 use crate::message::{Call, Context, Incoming, Scope};
 use crate::reply::Failure;
 use crate::surface::parameter;

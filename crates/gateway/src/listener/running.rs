@@ -1,0 +1,163 @@
+//! A call while it runs: what its target has to say before the answer, and a client that may go away.
+
+use crate::listener::answer::{Form, KEEP_ALIVE, Reply, event_stream, finished, outcome_message};
+use crate::message::Context;
+use crate::reply::Failure;
+use crate::runtime::Admitted;
+use crate::session::LEVELS;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use transom_protocol::json::Json;
+use transom_protocol::{Era, RpcError, error, sse, write};
+use transom_upstream::FromTarget;
+
+/// A call under way. A modern client that goes away takes its call with it; a legacy one does not: then the call runs on
+/// by itself, to its own deadline.
+pub struct Running {
+    future: Option<BoxFuture<'static, Result<Bytes, Failure>>>,
+    admitted: Option<Admitted>,
+    outlives_client: bool,
+}
+
+impl Running {
+    /// A call for a client of this era.
+    pub fn new(future: BoxFuture<'static, Result<Bytes, Failure>>, era: Era, admitted: Admitted) -> Running {
+        Running { future: Some(future), admitted: Some(admitted), outlives_client: era == Era::Legacy }
+    }
+}
+
+impl Future for Running {
+    type Output = Result<Bytes, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        let Some(future) = self.future.as_mut() else { return Poll::Ready(Err(Failure::Internal)) };
+        let done = std::task::ready!(future.as_mut().poll(cx));
+        self.future = None;
+        self.admitted = None;
+        Poll::Ready(done)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.outlives_client
+            && let Some(future) = self.future.take()
+        {
+            let admitted = self.admitted.take();
+            tokio::spawn(async move {
+                let _ = future.await;
+                drop(admitted);
+            });
+        }
+    }
+}
+
+/// Waits for a call: one JSON message if nothing comes before the result, a stream if something does.
+pub async fn wait(mut running: Running, context: Arc<Context>, form: Form) -> Reply {
+    loop {
+        tokio::select! {
+            biased;
+            message = context.outbox.next() => {
+                let road = Road { context: &context, events: form.events };
+                if let Some(first) = road.message(message) {
+                    return stream(running, context, form, first);
+                }
+            }
+            done = &mut running => return finished(done, &form),
+        }
+    }
+}
+
+/// What a target's message during a call becomes for the client.
+pub struct Road<'r> {
+    /// What is known about the request.
+    pub context: &'r Context,
+    /// Whether there is a stream.
+    pub events: bool,
+}
+
+impl Road<'_> {
+    /// Whether the client wants to hear this: log messages only from the level it asked for, and a modern client that
+    /// asked for none gets none.
+    fn wants(&self, message: &[u8]) -> bool {
+        if memchr::memmem::find(message, b"notifications/message").is_none() {
+            return true;
+        }
+        let json = Json::trusted(std::str::from_utf8(message).unwrap_or("{}"));
+        if json.get("method").map(Json::raw) != Some("\"notifications/message\"") {
+            return true;
+        }
+        let asked = match self.context.session.get() {
+            Some(session) => session.level(),
+            None => self.context.caller.log_level.clone(),
+        };
+        let rank = |level: &str| LEVELS.iter().position(|known| *known == level.trim_matches('"'));
+        let asked = match (asked.as_deref().map(|level| std::str::from_utf8(level).unwrap_or("")), self.context.era) {
+            (Some(level), _) => rank(level),
+            (None, Era::Legacy) => Some(0),
+            (None, Era::Modern) => return false,
+        };
+        let level = json.get("params").and_then(|params| params.get("level")).and_then(|level| rank(level.raw()));
+        level >= asked
+    }
+
+    /// The message for the client's stream; `None` if there is no stream or nothing to send.
+    pub fn message(&self, message: FromTarget) -> Option<Bytes> {
+        match message {
+            FromTarget::Notification(message) => (self.events && self.wants(&message)).then_some(message),
+            FromTarget::Request { method, params, answer } => {
+                let session = self.context.session.get().filter(|session| self.events && session.abilities().can_answer(&method));
+                let Some((id, answered)) = session.and_then(|session| session.ask()) else {
+                    let refusal = RpcError::new(error::METHOD_NOT_FOUND, format!("The client that made this call cannot answer {method}"));
+                    // The target may have given up on its question.
+                    let _ = answer.send(Err(refusal));
+                    return None;
+                };
+                tokio::spawn(async move {
+                    if let Ok(outcome) = answered.await {
+                        let _ = answer.send(outcome);
+                    }
+                });
+                Some(write::request(Some(&id), &method, Some(&params)).into())
+            }
+        }
+    }
+}
+
+struct Streaming {
+    running: Option<Running>,
+    context: Arc<Context>,
+    form: Form,
+    ready: VecDeque<Bytes>,
+    alive: tokio::time::Interval,
+}
+
+fn stream(running: Running, context: Arc<Context>, form: Form, first: Bytes) -> Reply {
+    let alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    let state = Streaming { running: Some(running), context, form, ready: VecDeque::from([sse::event(&first)]), alive };
+    event_stream(futures_util::stream::unfold(state, |mut state| async move {
+        loop {
+            if let Some(chunk) = state.ready.pop_front() {
+                return Some((chunk, state));
+            }
+            let running = state.running.as_mut()?;
+            tokio::select! {
+                biased;
+                message = state.context.outbox.next() => {
+                    let road = Road { context: &state.context, events: true };
+                    state.ready.extend(road.message(message).map(|message| sse::event(&message)));
+                }
+                done = running => {
+                    state.running = None;
+                    state.ready.push_back(sse::event(&outcome_message(done, &state.form)));
+                }
+                _ = state.alive.tick() => state.ready.push_back(sse::KEEP_ALIVE),
+            }
+        }
+    }))
+}
