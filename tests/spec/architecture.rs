@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Each crate and everything it may know of ours, directly or through others. Arrows go one way.
-const MAY_KNOW: [(&str, &[&str]); 6] = [
-    ("protocol", &[]),
-    ("registry", &[]),
-    ("upstream", &["protocol"]),
-    ("gateway", &["protocol", "registry", "upstream"]),
-    ("config", &["protocol", "registry", "upstream", "gateway"]),
-    ("cli", &["protocol", "registry", "upstream", "gateway", "config"]),
+const MAY_KNOW: [(&str, &[&str]); 7] = [
+    ("json", &[]),
+    ("protocol", &["json"]),
+    ("registry", &["json"]),
+    ("upstream", &["json", "protocol"]),
+    ("gateway", &["json", "protocol", "registry", "upstream"]),
+    ("config", &["json", "protocol", "registry", "upstream", "gateway"]),
+    ("cli", &["json", "protocol", "registry", "upstream", "gateway", "config"]),
 ];
 
 /// The crates that take values and give values.
-const PURE: [&str; 2] = ["protocol", "registry"];
+const PURE: [&str; 3] = ["json", "protocol", "registry"];
 
 /// What no pure crate needs, however many dependencies away: runtimes, sockets, logs, watchers.
 const IMPURE: [&str; 12] =

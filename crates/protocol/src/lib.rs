@@ -6,7 +6,6 @@
 pub mod error;
 pub mod header;
 pub mod id;
-pub mod json;
 pub mod message;
 pub mod meta;
 pub mod method;
@@ -14,6 +13,8 @@ pub mod sse;
 pub mod uri;
 pub mod version;
 pub mod write;
+
+pub use transom_json as json;
 
 pub use error::{Executed, RpcError};
 pub use id::Id;

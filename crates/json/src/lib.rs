@@ -1,0 +1,11 @@
+//! JSON as it was written: a strict scanner, a view of checked text without copies, and a tree for what must be changed.
+//!
+//! Numbers are never converted, so `1e400`, `1.0` and 64-bit integers survive; objects keep the order of their members.
+//! Pure: text in, text out. Both the protocol and the registry stand on it.
+
+mod text;
+pub mod tree;
+pub mod write;
+
+pub use text::{Elements, Fault, Json, Key, Kind, Limits, Members, check, scan};
+pub use tree::{Object, Tree};
