@@ -38,10 +38,10 @@ impl Authorize {
     }
 }
 
-impl<N: Next<Permitted<Addressed>>> Stage<Named<Addressed>, N> for Authorize {
+impl<N: Next<Permitted<Box<Addressed>>>> Stage<Named<Box<Addressed>>, N> for Authorize {
     type Reply = N::Reply;
 
-    async fn handle(&self, call: Named<Addressed>, next: &N) -> Result<N::Reply, Failure> {
+    async fn handle(&self, call: Named<Box<Addressed>>, next: &N) -> Result<N::Reply, Failure> {
         next.run(self.permit(call)).await
     }
 }

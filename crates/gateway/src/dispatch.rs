@@ -28,11 +28,11 @@ impl Dispatch {
     }
 }
 
-impl Next<SourceCall> for Dispatch {
+impl Next<Box<SourceCall>> for Dispatch {
     type Reply = Bytes;
 
-    async fn run(&self, source: SourceCall) -> Result<Bytes, Failure> {
-        let SourceCall { context, session, slot, method, method_text, params, rename, source: name, param_headers } = source;
+    async fn run(&self, source: Box<SourceCall>) -> Result<Bytes, Failure> {
+        let SourceCall { context, session, slot, method, method_text, params, rename, source: name, param_headers } = *source;
         let call = Call {
             method: method_text,
             params,

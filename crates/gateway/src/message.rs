@@ -67,7 +67,8 @@ impl Scope {
     }
 }
 
-/// A request addressed by name to one target: a tool, a prompt or a resource.
+/// A request addressed by name to one target: a tool, a prompt or a resource. It travels in a box: seven rooms hand it on,
+/// and each would keep a place for it.
 pub struct Call {
     /// The client's id, if it has one of its own.
     pub id: Option<Id>,
@@ -199,7 +200,7 @@ pub struct About {
 /// A call together with what it addresses.
 pub struct Addressed {
     /// The call.
-    pub call: Call,
+    pub call: Box<Call>,
     /// The target.
     pub slot: Arc<Slot>,
     /// The target's own name for what is addressed.

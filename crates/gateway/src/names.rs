@@ -18,10 +18,10 @@ use transom_upstream::CallError;
 #[derive(Clone)]
 pub struct Names;
 
-impl<N: Next<Named<Addressed>>> Stage<InSession<Call>, N> for Names {
+impl<N: Next<Named<Box<Addressed>>>> Stage<InSession<Box<Call>>, N> for Names {
     type Reply = N::Reply;
 
-    async fn handle(&self, request: InSession<Call>, next: &N) -> Result<N::Reply, Failure> {
+    async fn handle(&self, request: InSession<Box<Call>>, next: &N) -> Result<N::Reply, Failure> {
         let InSession { context, principal, session, message: call } = request;
         let message = address(&context, call)?;
         next.run(Named { context, principal, session, message }).await
@@ -38,9 +38,9 @@ impl<N: Next<Named<List>>> Stage<InSession<List>, N> for Names {
     }
 }
 
-fn address(context: &Context, mut call: Call) -> Result<Addressed, Failure> {
+fn address(context: &Context, mut call: Box<Call>) -> Result<Box<Addressed>, Failure> {
     let generation = &context.generation;
-    let addressed = match call.kind {
+    let addressed = Box::new(match call.kind {
         Kind::Tool | Kind::Prompt => {
             let entry = match generation.find(call.kind, &call.name) {
                 Found::One(entry) if context.scope.admits(&entry) => entry,
@@ -74,7 +74,7 @@ fn address(context: &Context, mut call: Call) -> Result<Addressed, Failure> {
             let _ = context.about.set(About { slot: slot.clone(), entry: None });
             Addressed { slot, source, rename, param_headers: Vec::new(), call }
         }
-    };
+    });
     let listed = context.about.get().and_then(|about| about.entry.as_ref()).is_some_and(|entry| entry.available());
     if !listed && addressed.slot.handle.state().offer.is_none() {
         let state = addressed.slot.handle.state();

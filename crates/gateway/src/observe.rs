@@ -8,9 +8,10 @@ use crate::session::Answer;
 use crate::stage::{Next, Stage};
 use crate::virtualize::Listed;
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 use transom_protocol::{Method, write};
 
@@ -96,10 +97,10 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-impl<N: Next<Incoming<Call>, Reply = Bytes>> Stage<Incoming<Call>, N> for Observe {
+impl<N: Next<Incoming<Box<Call>>, Reply = Bytes>> Stage<Incoming<Box<Call>>, N> for Observe {
     type Reply = Bytes;
 
-    async fn handle(&self, incoming: Incoming<Call>, next: &N) -> Result<Bytes, Failure> {
+    async fn handle(&self, incoming: Incoming<Box<Call>>, next: &N) -> Result<Bytes, Failure> {
         let (context, method) = (incoming.context.clone(), incoming.message.method);
         let _in_flight = self.begin();
         let mut unfinished = Unfinished { observe: self, context: &context, method, done: false };
@@ -150,7 +151,8 @@ fn is_error(result: &Bytes) -> bool {
         let after = result.get(at + b"\"isError\"".len()..).unwrap_or(&[]);
         after.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b':')) == Some(&b't')
     };
-    if !memchr::memmem::find_iter(result, b"\"isError\"").any(says_true) {
+    static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"isError\""));
+    if !WORD.find_iter(result).any(says_true) {
         return false;
     }
     let text = std::str::from_utf8(result).unwrap_or("{}");

@@ -360,10 +360,10 @@ impl SessionStage {
     }
 }
 
-impl<N: Next<InSession<Call>>> Stage<Identified<Call>, N> for SessionStage {
+impl<N: Next<InSession<Box<Call>>>> Stage<Identified<Box<Call>>, N> for SessionStage {
     type Reply = N::Reply;
 
-    async fn handle(&self, request: Identified<Call>, next: &N) -> Result<N::Reply, Failure> {
+    async fn handle(&self, request: Identified<Box<Call>>, next: &N) -> Result<N::Reply, Failure> {
         let session = self.session_of(&request)?;
         let Identified { context, principal, message } = request;
         match (&session, &message.id) {

@@ -6,25 +6,23 @@ use crate::dispatch::Dispatch;
 use crate::message::{Call, Control, Incoming, List};
 use crate::names::Names;
 use crate::observe::Observe;
-use crate::reply::Failure;
 use crate::runtime::Runtime;
 use crate::session::{Answer, SessionStage};
-use crate::stage::{Path, stage};
+use crate::stage::{Door, stage};
 use crate::virtualize::{Listed, Virtualize};
 use bytes::Bytes;
 use std::sync::Arc;
 use tower::ServiceBuilder;
-use tower::util::BoxCloneSyncService;
 
 /// The request path, one door per kind of message.
 #[derive(Clone)]
 pub struct Mcp {
     /// A request addressed by name to one target.
-    pub call: BoxCloneSyncService<Incoming<Call>, Bytes, Failure>,
+    pub call: Door<Incoming<Box<Call>>, Bytes>,
     /// A request for a list.
-    pub list: BoxCloneSyncService<Incoming<List>, Listed, Failure>,
+    pub list: Door<Incoming<List>, Listed>,
     /// A message that ends at the gateway itself.
-    pub control: BoxCloneSyncService<Incoming<Control>, Answer, Failure>,
+    pub control: Door<Incoming<Control>, Answer>,
 }
 
 /// Puts the path together.
@@ -38,6 +36,6 @@ pub fn stack(runtime: &Arc<Runtime>) -> Mcp {
         .layer(stage(Authorize::new(metrics()))) //           Named      -> Permitted
         .layer(stage(Virtualize::new(runtime.seal.clone()))) // Permitted  -> SourceCall
         .service(Dispatch::new(metrics())); //                SourceCall -> its target
-    let path = Path(Arc::new(path));
-    Mcp { call: BoxCloneSyncService::new(path.clone()), list: BoxCloneSyncService::new(path.clone()), control: BoxCloneSyncService::new(path) }
+    let path = Arc::new(path);
+    Mcp { call: Door::to(&path), list: Door::to(&path), control: Door::to(&path) }
 }

@@ -63,30 +63,39 @@ where
     }
 }
 
-/// A whole path as a tower service: one boxed future per message.
-pub struct Path<P>(pub Arc<P>);
+/// A whole path, seen from outside: an ordinary tower service for one kind of message. One boxed future per message.
+pub struct Door<M, R>(Arc<dyn Fn(M) -> Answering<R> + Send + Sync>);
 
-impl<P> Clone for Path<P> {
-    fn clone(&self) -> Self {
-        Path(self.0.clone())
+/// An answer on its way.
+pub type Answering<R> = futures_util::future::BoxFuture<'static, Result<R, Failure>>;
+
+impl<M: Send + 'static, R> Door<M, R> {
+    /// Leads to this path.
+    pub fn to<P: Next<M, Reply = R>>(path: &Arc<P>) -> Door<M, R> {
+        let path = path.clone();
+        Door(Arc::new(move |message| {
+            let path = path.clone();
+            Box::pin(async move { path.run(message).await })
+        }))
     }
 }
 
-impl<M, P> tower::Service<M> for Path<P>
-where
-    M: Send + 'static,
-    P: Next<M>,
-{
-    type Response = P::Reply;
+impl<M, R> Clone for Door<M, R> {
+    fn clone(&self) -> Self {
+        Door(self.0.clone())
+    }
+}
+
+impl<M, R> tower::Service<M> for Door<M, R> {
+    type Response = R;
     type Error = Failure;
-    type Future = futures_util::future::BoxFuture<'static, Result<P::Reply, Failure>>;
+    type Future = Answering<R>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, message: M) -> Self::Future {
-        let path = self.0.clone();
-        Box::pin(async move { path.run(message).await })
+    fn call(&mut self, message: M) -> Answering<R> {
+        (self.0)(message)
     }
 }

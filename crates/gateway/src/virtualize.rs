@@ -51,12 +51,12 @@ impl Virtualize {
     }
 }
 
-impl<N: Next<SourceCall, Reply = Bytes>> Stage<Permitted<Addressed>, N> for Virtualize {
+impl<N: Next<Box<SourceCall>, Reply = Bytes>> Stage<Permitted<Box<Addressed>>, N> for Virtualize {
     type Reply = Bytes;
 
-    async fn handle(&self, permitted: Permitted<Addressed>, next: &N) -> Result<Bytes, Failure> {
+    async fn handle(&self, permitted: Permitted<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
         let Named { context, principal, session, message } = permitted.into_inner();
-        let Addressed { call, slot, source, rename, param_headers } = message;
+        let Addressed { call, slot, source, rename, param_headers } = *message;
         if call.method == Method::CallTool && !has_object_arguments(&call.params) {
             return Ok(Bytes::from_static(br#"{"content":[{"type":"text","text":"arguments must be an object"}],"isError":true}"#));
         }
@@ -68,7 +68,7 @@ impl<N: Next<SourceCall, Reply = Bytes>> Stage<Permitted<Addressed>, N> for Virt
         let target = slot.name.clone();
         let binding = Binding { principal: &principal, target: &target, source: &source };
         let params = if era == Era::Modern { request_state::opened(&self.seal, &binding, call.params)? } else { call.params };
-        let source_call = SourceCall {
+        let source_call = Box::new(SourceCall {
             context,
             session,
             slot,
@@ -78,7 +78,7 @@ impl<N: Next<SourceCall, Reply = Bytes>> Stage<Permitted<Addressed>, N> for Virt
             rename,
             source: source.clone(),
             param_headers,
-        };
+        });
         let result = next.run(source_call).await?;
         match (call.method, modern_target && asks_for_input(&result), era) {
             (_, true, Era::Modern) => Ok(request_state::sealed(&self.seal, &binding, result)),

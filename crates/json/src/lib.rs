@@ -3,6 +3,7 @@
 //! Numbers are never converted, so `1e400`, `1.0` and 64-bit integers survive; objects keep the order of their members.
 //! Pure: text in, text out. Both the protocol and the registry stand on it.
 
+mod block;
 mod text;
 pub mod tree;
 pub mod write;

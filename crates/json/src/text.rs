@@ -4,6 +4,7 @@
 //! nodes, bounds depth and key length and finds duplicate keys (after unescaping). [`Json`] then walks checked text
 //! cheaply. Numbers are never converted, so `1e400` and 64-bit integers survive as they were written.
 
+use crate::block;
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
@@ -55,7 +56,7 @@ pub enum Fault {
 /// the place of its value.
 pub fn scan<'t>(bytes: &'t [u8], limits: &Limits, mut member: impl FnMut(Key<'t>, Range<usize>)) -> Result<&'t str, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|_| Fault::NotUtf8)?;
-    Scanner { bytes, text, at: 0, nodes: 0, limits, hasher: foldhash::fast::RandomState::default() }.run(&mut member)?;
+    Scanner { bytes, text, limits, hasher: foldhash::fast::RandomState::default() }.run(&mut member)?;
     Ok(text)
 }
 
@@ -65,69 +66,77 @@ pub fn check<'t>(bytes: &'t [u8], limits: &Limits) -> Result<Json<'t>, Fault> {
     Ok(Json(text.trim_matches([' ', '\t', '\n', '\r'])))
 }
 
-const WHAT: usize = 64;
+const DEEPEST: usize = 64;
 
 struct Scanner<'t, 'l> {
     bytes: &'t [u8],
     text: &'t str,
-    at: usize,
-    nodes: usize,
     limits: &'l Limits,
     hasher: foldhash::fast::RandomState,
 }
 
 impl<'t> Scanner<'t, '_> {
-    fn run(&mut self, member: &mut impl FnMut(Key<'t>, Range<usize>)) -> Result<(), Fault> {
+    fn run(&self, member: &mut impl FnMut(Key<'t>, Range<usize>)) -> Result<(), Fault> {
         // One bit per open container says whether it is an object; its keys' hashes begin at `first_key`.
         let mut objects: u64 = 0;
-        let mut first_key = [0usize; WHAT];
+        let mut first_key = [0usize; DEEPEST];
         let mut depth = 0usize;
+        let mut nodes = 0usize;
         let mut keys: Vec<u64> = Vec::new();
         let mut top: Option<(Key<'t>, usize)> = None;
+        let mut at = 0;
 
         loop {
             // A value begins here.
-            self.space();
-            self.nodes += 1;
-            if self.nodes > self.limits.nodes {
+            at = self.space(at);
+            nodes += 1;
+            if nodes > self.limits.nodes {
                 return Err(Fault::TooManyNodes);
             }
-            let opened = match self.peek() {
+            let opened = match self.bytes.get(at) {
+                Some(b'"') => {
+                    at = self.string(at).ok_or_else(|| self.bad_string(at))?;
+                    None
+                }
                 Some(b'{') => Some(true),
                 Some(b'[') => Some(false),
-                Some(b'"') => {
-                    self.string()?;
-                    None
-                }
                 Some(b'-' | b'0'..=b'9') => {
-                    self.number()?;
+                    at = self.number(at).ok_or(Fault::NotJson(at))?;
                     None
                 }
-                Some(b't') => self.word("true").map(|()| None)?,
-                Some(b'f') => self.word("false").map(|()| None)?,
-                Some(b'n') => self.word("null").map(|()| None)?,
-                _ => return self.bad(),
+                Some(b't') => {
+                    at = self.word(at, b"true").ok_or(Fault::NotJson(at))?;
+                    None
+                }
+                Some(b'f') => {
+                    at = self.word(at, b"false").ok_or(Fault::NotJson(at))?;
+                    None
+                }
+                Some(b'n') => {
+                    at = self.word(at, b"null").ok_or(Fault::NotJson(at))?;
+                    None
+                }
+                _ => return Err(Fault::NotJson(at)),
             };
             if let Some(object) = opened {
-                if depth >= self.limits.depth.min(WHAT) {
+                if depth >= self.limits.depth.min(DEEPEST) {
                     return Err(Fault::TooDeep);
                 }
-                self.at += 1;
                 objects = (objects & !(1 << depth)) | (u64::from(object) << depth);
                 if let Some(slot) = first_key.get_mut(depth) {
                     *slot = keys.len();
                 }
                 depth += 1;
-                self.space();
+                at = self.space(at + 1);
                 let close = if object { b'}' } else { b']' };
-                if self.peek() == Some(close) {
-                    self.at += 1;
+                if self.bytes.get(at) == Some(&close) {
+                    at += 1;
                     depth -= 1;
                 } else {
                     if object {
-                        let key = self.key(&mut keys)?;
+                        let key = self.key(&mut at, &mut keys)?;
                         if depth == 1 {
-                            top = Some((key, self.at));
+                            top = Some((key, at));
                         }
                     }
                     continue;
@@ -138,184 +147,177 @@ impl<'t> Scanner<'t, '_> {
                 if depth == 1
                     && let Some((key, start)) = top.take()
                 {
-                    member(key, start..self.at);
+                    member(key, start..at);
                 }
-                self.space();
+                at = self.space(at);
                 if depth == 0 {
-                    return if self.at == self.bytes.len() { Ok(()) } else { self.bad() };
+                    return if at == self.bytes.len() { Ok(()) } else { Err(Fault::NotJson(at)) };
                 }
                 let object = objects >> (depth - 1) & 1 == 1;
-                match self.peek() {
+                match self.bytes.get(at) {
                     Some(b',') => {
-                        self.at += 1;
+                        at += 1;
                         if object {
-                            self.space();
-                            let key = self.key(&mut keys)?;
+                            at = self.space(at);
+                            let key = self.key(&mut at, &mut keys)?;
                             if depth == 1 {
-                                top = Some((key, self.at));
+                                top = Some((key, at));
                             }
                         }
                         break;
                     }
                     Some(b'}') if object => {
-                        let first = first_key.get(depth - 1).copied().unwrap_or(0);
-                        if !self.limits.duplicate_keys && has_duplicates(keys.get_mut(first..).unwrap_or(&mut [])) {
-                            return Err(Fault::DuplicateKey);
+                        if !self.limits.duplicate_keys {
+                            let first = first_key.get(depth - 1).copied().unwrap_or(0);
+                            if has_duplicates(keys.get_mut(first..).unwrap_or(&mut [])) {
+                                return Err(Fault::DuplicateKey);
+                            }
+                            keys.truncate(first);
                         }
-                        keys.truncate(first);
                     }
                     Some(b']') if !object => {}
-                    _ => return self.bad(),
+                    _ => return Err(Fault::NotJson(at)),
                 }
-                self.at += 1;
+                at += 1;
                 depth -= 1;
             }
         }
     }
 
     /// A key and its colon; the value begins after the white space that follows.
-    fn key(&mut self, keys: &mut Vec<u64>) -> Result<Key<'t>, Fault> {
-        if self.peek() != Some(b'"') {
-            return self.bad();
+    #[inline(always)]
+    fn key(&self, at: &mut usize, keys: &mut Vec<u64>) -> Result<Key<'t>, Fault> {
+        let start = *at;
+        if self.bytes.get(start) != Some(&b'"') {
+            return Err(Fault::NotJson(start));
         }
-        let start = self.at + 1;
-        self.string()?;
-        let key = Key(self.text.get(start..self.at - 1).unwrap_or(""));
+        let end = self.string(start).ok_or_else(|| self.bad_string(start))?;
+        let key = Key(self.text.get(start + 1..end - 1).unwrap_or(""));
         if key.0.len() > self.limits.key {
             return Err(Fault::KeyTooLong);
         }
         if !self.limits.duplicate_keys {
-            let mut hasher = self.hasher.build_hasher();
-            hasher.write(key.text().as_bytes());
-            keys.push(hasher.finish());
+            keys.push(self.hash(key));
         }
-        self.space();
-        if self.peek() != Some(b':') {
-            return self.bad();
+        let colon = self.space(end);
+        if self.bytes.get(colon) != Some(&b':') {
+            return Err(Fault::NotJson(colon));
         }
-        self.at += 1;
-        self.space();
+        *at = self.space(colon + 1);
         Ok(key)
     }
 
-    fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
+    fn hash(&self, key: Key<'t>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key.text().as_bytes());
+        hasher.finish()
     }
 
-    fn bad<T>(&self) -> Result<T, Fault> {
-        Err(Fault::NotJson(self.at))
+    /// Past white space.
+    #[inline(always)]
+    fn space(&self, mut at: usize) -> usize {
+        while let Some(byte) = self.bytes.get(at)
+            && *byte <= b' '
+            && matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+        {
+            at += 1;
+        }
+        at
     }
 
-    fn space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.at += 1;
-        }
+    fn word(&self, at: usize, word: &[u8]) -> Option<usize> {
+        let end = at + word.len();
+        (self.bytes.get(at..end)? == word).then_some(end)
     }
 
-    fn word(&mut self, word: &str) -> Result<(), Fault> {
-        if self.bytes.get(self.at..self.at + word.len()) != Some(word.as_bytes()) {
-            return self.bad();
-        }
-        self.at += word.len();
-        Ok(())
+    fn digits(&self, start: usize) -> Option<usize> {
+        let digits = self.bytes.get(start..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (digits > 0).then_some(start + digits)
     }
 
-    fn digits(&mut self) -> Result<(), Fault> {
-        let start = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.at += 1;
+    fn number(&self, mut at: usize) -> Option<usize> {
+        let next_is = |at: usize, byte: u8| self.bytes.get(at) == Some(&byte);
+        if next_is(at, b'-') {
+            at += 1;
         }
-        if self.at == start { self.bad() } else { Ok(()) }
-    }
-
-    fn number(&mut self) -> Result<(), Fault> {
-        if self.peek() == Some(b'-') {
-            self.at += 1;
+        at = if next_is(at, b'0') { at + 1 } else { self.digits(at)? };
+        if next_is(at, b'.') {
+            at = self.digits(at + 1)?;
         }
-        if self.peek() == Some(b'0') {
-            self.at += 1;
-        } else {
-            self.digits()?;
-        }
-        if self.peek() == Some(b'.') {
-            self.at += 1;
-            self.digits()?;
-        }
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.at += 1;
-            if matches!(self.peek(), Some(b'+' | b'-')) {
-                self.at += 1;
+        if next_is(at, b'e') || next_is(at, b'E') {
+            at += 1;
+            if next_is(at, b'+') || next_is(at, b'-') {
+                at += 1;
             }
-            self.digits()?;
+            at = self.digits(at)?;
         }
-        Ok(())
+        Some(at)
     }
 
-    /// A string with its quotes. Plain runs are passed eight bytes at a time.
-    fn string(&mut self) -> Result<(), Fault> {
-        self.at += 1;
+    /// Past a string with its quotes. Whole blocks are looked at at once; only what is special in them is looked at
+    /// byte by byte.
+    #[inline(always)]
+    fn string(&self, start: usize) -> Option<usize> {
+        let mut at = start + 1;
         loop {
-            while let Some(chunk) = self.bytes.get(self.at..self.at + 8) {
-                let mut word = [0; 8];
-                word.copy_from_slice(chunk);
-                let special = specials(u64::from_le_bytes(word));
-                if special != 0 {
-                    self.at += special.trailing_zeros() as usize / 8;
-                    break;
+            let (mut special, width) = look(self.bytes, at, block::specials)?;
+            let mut next = at + width;
+            while special != 0 {
+                let place = at + special.trailing_zeros() as usize;
+                match self.bytes.get(place)? {
+                    b'"' => return Some(place + 1),
+                    b'\\' => match self.bytes.get(place + 1)? {
+                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
+                            // The escaped character may be special itself, and may stand in the next block.
+                            special &= !(0b11 << (place - at));
+                            next = next.max(place + 2);
+                        }
+                        _ => {
+                            next = self.unit_escape(place)?;
+                            break;
+                        }
+                    },
+                    _ => return None,
                 }
-                self.at += 8;
             }
-            match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                Some(b'\\') => self.escape()?,
-                None | Some(0..=0x1f) => return self.bad(),
-                Some(_) => self.at += 1,
-            }
+            at = next;
         }
     }
 
-    fn escape(&mut self) -> Result<(), Fault> {
-        match self.bytes.get(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
-            Some(b'u') => match self.unit(self.at)? {
-                0xdc00..=0xdfff => return self.bad(),
-                0xd800..=0xdbff => {
-                    // A lone surrogate has no meaning in UTF-8; peers disagree about it.
-                    if self.bytes.get(self.at + 6) != Some(&b'\\')
-                        || self.bytes.get(self.at + 7) != Some(&b'u')
-                        || !matches!(self.unit(self.at + 6)?, 0xdc00..=0xdfff)
-                    {
-                        return self.bad();
-                    }
-                    self.at += 12;
-                }
-                _ => self.at += 6,
-            },
-            _ => return self.bad(),
+    /// Where a string goes wrong: only those who are refused wait for that.
+    #[cold]
+    fn bad_string(&self, start: usize) -> Fault {
+        let mut at = start + 1;
+        while let Some(byte) = self.bytes.get(at) {
+            at = match byte {
+                b'\\' => match self.bytes.get(at + 1) {
+                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => at + 2,
+                    _ => match self.unit_escape(at) {
+                        Some(next) => next,
+                        None => break,
+                    },
+                },
+                b'"' | 0..=0x1f => break,
+                _ => at + 1,
+            };
         }
-        Ok(())
+        Fault::NotJson(at)
     }
 
-    fn unit(&self, at: usize) -> Result<u32, Fault> {
-        let digits = self.bytes.get(at + 2..at + 6).ok_or(Fault::NotJson(at))?;
-        digits.iter().try_fold(0, |unit, byte| {
-            let digit = char::from(*byte).to_digit(16).ok_or(Fault::NotJson(at))?;
-            Ok(unit << 4 | digit)
-        })
+    /// Past `\uXXXX`, or a pair of them.
+    fn unit_escape(&self, at: usize) -> Option<usize> {
+        match self.unit(at)? {
+            0xdc00..=0xdfff => None,
+            // A lone surrogate has no meaning in UTF-8; peers disagree about it.
+            0xd800..=0xdbff => matches!(self.unit(at + 6)?, 0xdc00..=0xdfff).then_some(at + 12),
+            _ => Some(at + 6),
+        }
     }
-}
 
-/// The high bit of each byte that may be a quote, a backslash or a control character. The lowest bit that is set is
-/// always right; those above it may be carried over from it.
-fn specials(word: u64) -> u64 {
-    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    let zero = |x: u64| x.wrapping_sub(ONES) & !x & HIGH;
-    let below_space = word.wrapping_sub(ONES.wrapping_mul(0x20)) & !word & HIGH;
-    zero(word ^ ONES.wrapping_mul(0x22)) | zero(word ^ ONES.wrapping_mul(0x5c)) | below_space
+    fn unit(&self, at: usize) -> Option<u32> {
+        let digits = self.bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        digits.iter().try_fold(0, |unit, byte| Some(unit << 4 | char::from(*byte).to_digit(16)?))
+    }
 }
 
 fn has_duplicates(hashes: &mut [u64]) -> bool {
@@ -338,7 +340,7 @@ impl<'t> Key<'t> {
 
     /// Whether this is that key, after unescaping.
     pub fn is(self, name: &str) -> bool {
-        self.0 == name || (self.0.contains('\\') && self.text() == name)
+        if has_escape(self.0) { self.text() == name } else { self.0 == name }
     }
 
     /// As written between the quotes.
@@ -469,46 +471,89 @@ fn first_value(text: &str) -> Option<(&str, &str)> {
     let bytes = text.as_bytes();
     let end = match bytes.first()? {
         b'"' => string_end(bytes, 0)?,
-        b'{' | b'[' => {
-            let mut depth = 0usize;
-            let mut at = 0;
-            loop {
-                match bytes.get(at)? {
-                    b'"' => {
-                        at = string_end(bytes, at)?;
-                        continue;
-                    }
-                    b'{' | b'[' => depth += 1,
-                    b'}' | b']' => {
-                        depth -= 1;
-                        if depth == 0 {
-                            break at + 1;
-                        }
-                    }
-                    _ => {}
-                }
-                at += 1;
-            }
-        }
+        b'{' | b'[' => container_end(bytes)?,
         _ => bytes.iter().position(|b| matches!(b, b',' | b'}' | b']' | b':' | b' ' | b'\t' | b'\n' | b'\r')).unwrap_or(bytes.len()),
     };
     text.split_at_checked(end)
+}
+
+/// One past the end of the container that opens at the start.
+fn container_end(bytes: &[u8]) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut at = 0;
+    'blocks: loop {
+        let (mut structure, width) = look(bytes, at, block::structure)?;
+        while structure != 0 {
+            let place = at + structure.trailing_zeros() as usize;
+            structure &= structure - 1;
+            match bytes.get(place)? {
+                b'"' => {
+                    let end = string_end(bytes, place)?;
+                    if end >= at + width {
+                        at = end;
+                        continue 'blocks;
+                    }
+                    // What stands inside the string is not structure.
+                    structure &= u32::MAX << (end - at);
+                }
+                b'{' | b'[' => depth += 1,
+                _ => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(place + 1);
+                    }
+                }
+            }
+        }
+        at += width;
+    }
 }
 
 /// One past the closing quote of the string that opens at `start`.
 fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {
-        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
-        if bytes.get(at) == Some(&b'"') {
-            return Some(at + 1);
+        let (mut special, width) = look(bytes, at, block::specials)?;
+        let mut next = at + width;
+        while special != 0 {
+            let place = at + special.trailing_zeros() as usize;
+            match bytes.get(place)? {
+                b'"' => return Some(place + 1),
+                b'\\' => {
+                    special &= !(0b11 << (place - at));
+                    next = next.max(place + 2);
+                }
+                _ => special &= special - 1,
+            }
         }
-        at += 2;
+        at = next;
     }
 }
 
+/// What a look at the block at `at` shows, and how many bytes it was; `None` past the end.
+#[inline(always)]
+fn look(bytes: &[u8], at: usize, shows: impl Fn(&[u8; block::WIDTH]) -> u32) -> Option<(u32, usize)> {
+    let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+    Some(match rest.first_chunk() {
+        Some(block) => (shows(block), block::WIDTH),
+        None => {
+            let mut last = [b' '; block::WIDTH];
+            last.get_mut(..rest.len())?.copy_from_slice(rest);
+            (shows(&last), rest.len())
+        }
+    })
+}
+
+/// Looks at every byte whatever comes, which for the short texts of keys and names is faster than stopping early.
+fn has_escape(raw: &str) -> bool {
+    raw.bytes().fold(false, |seen, byte| seen | (byte == b'\\'))
+}
+
 fn unescape(raw: &str) -> Cow<'_, str> {
-    let Some(first) = raw.find('\\') else { return Cow::Borrowed(raw) };
+    if !has_escape(raw) {
+        return Cow::Borrowed(raw);
+    }
+    let first = raw.find('\\').unwrap_or(raw.len());
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;
     let mut next = Some(first);
@@ -641,6 +686,9 @@ mod tests {
         let elements: Vec<_> = json.get("a").unwrap().elements().map(Json::raw).collect();
         assert_eq!(elements, [r#""]""#, r#"{"}":"\""}"#]);
         assert_eq!(json.get("missing"), None);
+        // A key is what it means, not what it looks like.
+        assert_eq!(Json::trusted(r#"{"\\":1}"#).get(r"\\"), None);
+        assert_eq!(Json::trusted(r#"{"\\":1}"#).get(r"\").map(Json::raw), Some("1"));
     }
 
     #[test]
@@ -650,5 +698,61 @@ mod tests {
         scan(text, &Limits::REQUEST, |key, range| seen.push((key.text().into_owned(), std::str::from_utf8(&text[range]).unwrap()))).unwrap();
         let seen: Vec<_> = seen.iter().map(|(k, v)| (k.as_str(), *v)).collect();
         assert_eq!(seen, [("id", "7"), ("params", r#"{"id":8,"x":[1,{"y":2}]}"#), ("e", "{}")]);
+    }
+
+    /// Pieces that texts are put together from: structure, strings with specials at every place, numbers, nonsense.
+    fn piece() -> impl proptest::strategy::Strategy<Value = String> {
+        use proptest::prelude::*;
+        prop_oneof![
+            4 => prop::sample::select(vec!["{", "}", "[", "]", ",", ":", " ", "\n", "\"", "\\", "\\\"", "\\\\", "\\u00e9", "\\ud83d\\ude00", "\\ud83d", "\\x", "\t"]).prop_map(str::to_owned),
+            2 => prop::sample::select(vec!["true", "false", "null", "0", "-1.5", "12e3", "01", "\"key\":", "\"\"", "{}", "[]", "nul"]).prop_map(str::to_owned),
+            3 => "[a-z{}\\[\\] é]{0,24}".prop_map(|text| format!("\"{text}\"")),
+            1 => "[ -~]{0,20}",
+        ]
+    }
+
+    fn json_value() -> impl proptest::strategy::Strategy<Value = serde_json::Value> {
+        use proptest::prelude::*;
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            "[ -~é\\n\\t😀]{0,40}".prop_map(Into::into)
+        ];
+        leaf.prop_recursive(6, 64, 8, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..8).prop_map(Into::into),
+                prop::collection::vec(("[ -~é]{0,20}", inner), 0..8)
+                    .prop_map(|members| members.into_iter().collect::<serde_json::Map<_, _>>().into()),
+            ]
+        })
+    }
+
+    /// What the view shows, as another reader's value.
+    fn seen(json: Json<'_>) -> serde_json::Value {
+        match json.kind() {
+            Kind::Object => json.members().map(|(key, value)| (key.text().into_owned(), seen(value))).collect::<serde_json::Map<_, _>>().into(),
+            Kind::Array => json.elements().map(seen).collect::<Vec<_>>().into(),
+            Kind::String => json.string().unwrap().into_owned().into(),
+            _ => serde_json::from_str(json.raw()).unwrap(),
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(4_000))]
+
+        #[test]
+        fn another_reader_accepts_and_refuses_the_same_texts(pieces in proptest::collection::vec(piece(), 0..12)) {
+            let text = pieces.concat();
+            let limits = Limits { duplicate_keys: true, ..Limits::REQUEST };
+            proptest::prop_assert_eq!(check(text.as_bytes(), &limits).is_ok(), serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{}", text);
+        }
+
+        #[test]
+        fn another_reader_sees_the_same_values(value in json_value(), pretty: bool) {
+            let text = if pretty { serde_json::to_string_pretty(&value).unwrap() } else { value.to_string() };
+            let json = check(text.as_bytes(), &Limits::REQUEST).unwrap();
+            proptest::prop_assert_eq!(seen(json), value);
+        }
     }
 }

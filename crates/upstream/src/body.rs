@@ -1,14 +1,14 @@
 //! Response bodies: whole and bounded, or event by event.
 
 use crate::failure::Failure;
+use crate::wire::ResponseBody;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use std::collections::VecDeque;
 use transom_protocol::sse::{Decoder, Event};
 
 /// The whole body, refused above `limit` bytes. A body of one piece is not copied.
-pub(crate) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
+pub(crate) async fn whole(mut body: ResponseBody, limit: usize) -> Result<Bytes, Failure> {
     let mut first = Bytes::new();
     let mut all: Option<BytesMut> = None;
     while let Some(piece) = piece(&mut body).await? {
@@ -30,7 +30,7 @@ pub(crate) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Fai
     Ok(all.map_or(first, BytesMut::freeze))
 }
 
-async fn piece(body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
+async fn piece(body: &mut ResponseBody) -> Result<Option<Bytes>, Failure> {
     loop {
         match body.frame().await {
             None => return Ok(None),
@@ -46,13 +46,13 @@ async fn piece(body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
 
 /// A stream of server-sent events.
 pub(crate) struct Events {
-    body: Incoming,
+    body: ResponseBody,
     decoder: Decoder,
     ready: VecDeque<Event>,
 }
 
 impl Events {
-    pub(crate) fn new(body: Incoming, limit: usize) -> Events {
+    pub(crate) fn new(body: ResponseBody, limit: usize) -> Events {
         Events { body, decoder: Decoder::new(limit), ready: VecDeque::new() }
     }
 

@@ -1,16 +1,16 @@
 //! Pooled HTTP clients, one per target. Redirects are never followed: a target's headers and bodies go where the config
 //! says and nowhere else.
 //!
-//! Plain HTTP/1 has a pool of its own: a connection goes back the moment its response has begun and is taken again once
-//! hyper says that it is ready, so a call costs no task and no search by host.
+//! Plain HTTP/1 has a pool of its own: a connection goes back at the end of its response, and a call costs no task, no
+//! search by host and no wake-up between threads (see [`crate::wire`]).
 
 use crate::failure::Failure;
+use crate::wire::{ResponseBody, Unanswered, Wire, Wired};
 use bytes::Bytes;
+use futures_util::future::Either;
 use http::header::HOST;
 use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::client::conn::http1::SendRequest;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -58,39 +58,44 @@ impl HttpClient {
     }
 
     /// Sends a request and waits for the head of its response.
-    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+    pub(crate) fn send(&self, request: Request<Full<Bytes>>) -> impl Future<Output = Result<Response<ResponseBody>, Failure>> {
         match self {
-            HttpClient::Plain(pool) => pool.send(request).await,
-            HttpClient::Tls(client) => client.request(request).await.map_err(|error| {
-                let reason = reason(&error);
-                if error.is_connect() { not_sent(&reason) } else { lost(&reason) }
-            }),
+            HttpClient::Plain(pool) => Either::Left(pool.send(request)),
+            HttpClient::Tls(client) => Either::Right(Box::pin(async move {
+                match client.request(request).await {
+                    Ok(response) => Ok(response.map(ResponseBody::Driven)),
+                    Err(error) => {
+                        let reason = reason(&error);
+                        Err(if error.is_connect() { not_sent(&reason) } else { lost(&reason) })
+                    }
+                }
+            })),
         }
     }
 }
 
-fn not_sent(reason: &str) -> Failure {
+pub(crate) fn not_sent(reason: &str) -> Failure {
     Failure::NotSent(format!("cannot connect: {reason}"))
 }
 
-fn lost(reason: &str) -> Failure {
+pub(crate) fn lost(reason: &str) -> Failure {
     Failure::Lost(format!("the connection broke: {reason}"))
 }
 
 /// Connections to one plain HTTP/1 server.
 pub(crate) struct Pool {
     connector: HttpConnector,
-    /// The most recently used last. Some are still busy with a response.
+    /// The most recently used last.
     idle: Mutex<Vec<Idle>>,
 }
 
 struct Idle {
-    sender: SendRequest<Full<Bytes>>,
+    wire: Box<Wire>,
     since: Instant,
 }
 
 impl Pool {
-    async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+    async fn send(self: &Arc<Self>, mut request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, Failure> {
         let url = request.uri().clone();
         // A server is sent the path; its name goes into a header.
         if let Some(path) = url.path_and_query() {
@@ -104,60 +109,50 @@ impl Pool {
         loop {
             let pooled = self.take();
             let fresh = pooled.is_none();
-            let mut sender = match pooled {
-                Some(sender) => sender,
-                None => self.connect(url.clone()).await?,
+            let mut wire = match pooled {
+                Some(wire) => wire,
+                // Boxed: rare, and large enough to make every call's future so.
+                None => Box::pin(self.connect(url.clone())).await?,
             };
-            match sender.try_send_request(request).await {
-                Ok(response) => {
-                    self.give_back(sender);
-                    return Ok(response);
-                }
-                Err(mut error) => match error.take_message() {
-                    // Not a byte of it was written: the pooled connection turned out to be closed. After the first byte
-                    // nothing is ever sent twice.
-                    Some(unsent) if !fresh => request = unsent,
-                    Some(_) => return Err(not_sent(&reason(error.error()))),
-                    None => return Err(lost(&reason(error.error()))),
-                },
+            match wire.send(request).await {
+                Ok(response) => return Ok(response.map(|body| ResponseBody::Wired(Wired::new(body, wire, self.clone())))),
+                // Not a byte of it was written: the pooled connection turned out to be closed. After the first byte
+                // nothing is ever sent twice.
+                Err(Unanswered::Unsent(unsent, _)) if !fresh => request = *unsent,
+                Err(Unanswered::Unsent(_, failure) | Unanswered::Lost(failure)) => return Err(failure),
             }
         }
     }
 
-    /// The connection used last that is ready for another request. What is closed or was idle for too long goes.
-    fn take(&self) -> Option<SendRequest<Full<Bytes>>> {
+    /// The connection used last that still works. What is closed or was idle for too long goes.
+    fn take(&self) -> Option<Box<Wire>> {
         let now = Instant::now();
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.first().is_some_and(|oldest| now.duration_since(oldest.since) > IDLE) {
-            idle.retain(|idle| now.duration_since(idle.since) <= IDLE);
-        }
-        for at in (0..idle.len()).rev() {
-            match idle.get(at) {
-                Some(Idle { sender, .. }) if sender.is_closed() => drop(idle.remove(at)),
-                Some(Idle { sender, .. }) if sender.is_ready() => return Some(idle.remove(at).sender),
-                _ => {}
+        loop {
+            let mut last = {
+                let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                if idle.first().is_some_and(|oldest| now.duration_since(oldest.since) > IDLE) {
+                    idle.retain(|idle| now.duration_since(idle.since) <= IDLE);
+                }
+                idle.pop()?.wire
+            };
+            if last.is_ready() {
+                return Some(last);
             }
         }
-        None
     }
 
-    fn give_back(&self, sender: SendRequest<Full<Bytes>>) {
+    pub(crate) fn give_back(&self, wire: Box<Wire>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_PER_HOST {
-            idle.push(Idle { sender, since: Instant::now() });
+            idle.push(Idle { wire, since: Instant::now() });
         }
     }
 
-    async fn connect(&self, url: Uri) -> Result<SendRequest<Full<Bytes>>, Failure> {
+    async fn connect(&self, url: Uri) -> Result<Box<Wire>, Failure> {
         let mut connector = self.connector.clone();
         poll_fn(|cx| tower_service::Service::poll_ready(&mut connector, cx)).await.map_err(|error| not_sent(&reason(&error)))?;
         let stream = tower_service::Service::call(&mut connector, url).await.map_err(|error| not_sent(&reason(&error)))?;
-        let (sender, connection) = hyper::client::conn::http1::handshake(stream).await.map_err(|error| not_sent(&reason(&error)))?;
-        tokio::spawn(async move {
-            // Whoever waits for an answer on it hears of its end.
-            let _ended = connection.await;
-        });
-        Ok(sender)
+        Wire::open(stream).await
     }
 }
 
@@ -203,7 +198,7 @@ fn system_authorities() -> Result<Arc<RootCertStore>, String> {
 }
 
 /// The innermost cause: it names no URL, and it is what a person needs to know.
-fn reason(error: &dyn std::error::Error) -> String {
+pub(crate) fn reason(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

@@ -17,6 +17,7 @@ use crate::outgoing;
 use crate::road::{self, OPEN_QUESTIONS, Pledge, Road};
 use crate::sse::is_event_stream;
 use crate::tuning::Tuning;
+use crate::wire::ResponseBody;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -24,12 +25,14 @@ use futures_util::stream::FuturesUnordered;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, watch};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 use transom_protocol::{Era, Id, Limits, Message, Method, Response as Reply, Revision, RpcError, header, write};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -144,7 +147,7 @@ impl HttpLink {
         }
         // Boxed: rare, and large enough to make every call's future so.
         let renewed = timeout_at(deadline.at(), Box::pin(self.renew(&session))).await.map_err(|_| Failure::TimedOut)??;
-        match self.exchange(&renewed, ask, road, deadline, cancels).await {
+        match Box::pin(self.exchange(&renewed, ask, road, deadline, cancels)).await {
             Err(Failure::Status { status: StatusCode::NOT_FOUND, .. }) => Err(Failure::NotSent("it forgets every session at once".into())),
             done => done,
         }
@@ -201,10 +204,16 @@ impl HttpLink {
         let request = self.post(&session.headers, session.era, ask);
         // A modern target sees the closed connection; a legacy one must be told.
         let mut given_up = GiveUp { link: self, ident: ask.ident, armed: cancels && session.era == Era::Legacy, reason: "the caller went away" };
-        let at = deadline.at();
         let outcome = async {
-            let response = timeout_at(at, self.client.send(request)).await.map_err(|_| Failure::TimedOut)??;
-            self.answer(response, ask, road, deadline, session.era).await
+            // One timer for the head and for a whole body.
+            let mut timer = pin!(sleep_until(deadline.at()));
+            let response = within(timer.as_mut(), pin!(self.client.send(request))).await??;
+            if is_whole(&response) {
+                let body = within(timer, pin!(body::whole(response.into_body(), self.tuning.message))).await??;
+                return self.read_answer(&body, ask.ident);
+            }
+            // Boxed: errors and streams are the rarer answers, and large enough to make every call's future so.
+            Box::pin(self.answer(response, ask, road, deadline, session.era)).await
         }
         .await;
         match &outcome {
@@ -216,7 +225,7 @@ impl HttpLink {
 
     async fn answer(
         &self,
-        response: Response<Incoming>,
+        response: Response<ResponseBody>,
         ask: &Ask<'_>,
         road: &mut Road,
         deadline: &mut Deadline,
@@ -236,10 +245,13 @@ impl HttpLink {
             return Err(Failure::Invalid(format!("HTTP {status} with neither JSON nor an event stream")));
         }
         let body = timeout_at(deadline.at(), body::whole(response.into_body(), self.tuning.message)).await.map_err(|_| Failure::TimedOut)??;
-        match Message::read(&body, &Limits::REPLY) {
-            Ok(Message::Response(reply)) => {
-                self.own(reply, ask.ident).ok_or_else(|| Failure::Invalid("an answer with an id that is not ours".into()))
-            }
+        self.read_answer(&body, ask.ident)
+    }
+
+    /// The answer in a body that is one message.
+    fn read_answer(&self, body: &Bytes, ident: Ident) -> Result<Answer, Failure> {
+        match Message::read(body, &Limits::REPLY) {
+            Ok(Message::Response(reply)) => self.own(reply, ident).ok_or_else(|| Failure::Invalid("an answer with an id that is not ours".into())),
             Ok(_) => Err(Failure::Invalid("a reply that is no answer".into())),
             Err(malformed) => {
                 self.ears.fault(fault::INVALID_REPLY);
@@ -263,7 +275,7 @@ impl HttpLink {
     }
 
     /// A response that is a stream: what concerns the client on the way, then the answer.
-    async fn stream(&self, body: Incoming, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, era: Era) -> Result<Answer, Failure> {
+    async fn stream(&self, body: ResponseBody, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, era: Era) -> Result<Answer, Failure> {
         let mut events = Events::new(body, self.tuning.message);
         let mut questions: FuturesUnordered<Question> = FuturesUnordered::new();
         loop {
@@ -479,6 +491,19 @@ impl Future for Question {
             (self.id.clone(), answered.unwrap_or_else(|_| gone()))
         })
     }
+}
+
+/// Whether the response is the answer itself, in one piece.
+fn is_whole(response: &Response<ResponseBody>) -> bool {
+    response.status().is_success() && is_json(response.headers())
+}
+
+/// What becomes of it before the timer ends.
+fn within<T>(mut timer: Pin<&mut Sleep>, mut future: Pin<&mut impl Future<Output = T>>) -> impl Future<Output = Result<T, Failure>> {
+    poll_fn(move |cx| match future.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Ok(done)),
+        Poll::Pending => timer.as_mut().poll(cx).map(|()| Err(Failure::TimedOut)),
+    })
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -45,6 +45,7 @@ mod supervisor;
 #[allow(unsafe_code)]
 mod sys;
 mod text;
+mod wire;
 
 pub use call::{Call, CallError, Caller, SessionKey};
 pub use marked::{dismiss_guard, set_guard, stand_guard};

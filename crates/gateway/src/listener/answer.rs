@@ -6,7 +6,9 @@ use crate::session::{Answer, Listening};
 use crate::virtualize::Listed;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
+use memchr::memmem::Finder;
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 use std::time::Duration;
 use transom_protocol::json::{Json, Key};
 use transom_protocol::write::{self, Edit};
@@ -52,8 +54,8 @@ pub fn finished(done: Result<Bytes, Failure>, form: &Form) -> Reply {
 /// A result as a client of this era reads it: modern ones carry `resultType` (and freshness where the protocol asks for
 /// it), legacy ones do not.
 pub fn for_era(result: &Bytes, era: Era, method: Method) -> Bytes {
-    const WORD: &[u8] = b"\"resultType\"";
-    let typed = memchr::memmem::find(result, WORD).is_some();
+    static TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"resultType\""));
+    let typed = TYPE.find(result).is_some();
     let object = || Json::trusted(std::str::from_utf8(result).unwrap_or("{}"));
     let keep_all = |_: Key<'_>, _: Json<'_>| Edit::Keep;
     match era {

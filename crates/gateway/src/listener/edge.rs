@@ -133,6 +133,9 @@ impl Edge {
     }
 
     fn scope(&self, path: Option<String>, query: &str) -> Result<Scope, Failure> {
+        if path.is_none() && query.is_empty() {
+            return Ok(Scope::default());
+        }
         let parameter = |name: &str| surface::parameter(query, name).filter(|value| !value.is_empty());
         if let Some(server) = &path
             && !self.endpoint.runtime.slots().iter().any(|slot| *slot.name == **server)
@@ -196,6 +199,9 @@ fn check_content(headers: &HeaderMap) -> Result<(), Failure> {
         return Err(Failure::rejected(Reject::HeaderMismatch, "Header mismatch: content-type appears more than once"));
     }
     let kind = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("?"));
+    if kind == "application/json" {
+        return Ok(());
+    }
     let kind = kind.split(';').next().unwrap_or("").trim();
     let is = |name: &str| kind.eq_ignore_ascii_case(name);
     // `curl -d` calls everything a form. A page could send that too, but a page has an origin, and that was checked.

@@ -213,8 +213,12 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r";
 impl Line {
     fn extend(&mut self, part: &[u8]) {
         let kept = self.length.min(BEGIN);
-        for (slot, byte) in self.begin.iter_mut().skip(kept).zip(part) {
-            *slot = byte.to_ascii_lowercase();
+        let first = if kept == 0 { part.first() } else { self.begin.first() };
+        // Only these lines are ever asked how they begin: the preface, and what tells the length of a body.
+        if matches!(first, Some(b'p' | b'P' | b'c' | b'C' | b't' | b'T')) {
+            for (slot, byte) in self.begin.iter_mut().skip(kept).zip(part) {
+                *slot = byte.to_ascii_lowercase();
+            }
         }
         self.length += part.len();
         self.last = part.last().copied().unwrap_or(self.last);

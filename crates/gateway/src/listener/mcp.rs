@@ -43,7 +43,7 @@ pub struct Endpoint {
 
 /// A message on its way into the stack.
 enum Ask {
-    Call(Incoming<Call>),
+    Call(Incoming<Box<Call>>),
     List(Incoming<List>),
     Control(Incoming<Control>),
 }
@@ -149,6 +149,11 @@ impl Endpoint {
                                 done = &mut running => break done,
                             }
                         };
+                        for message in road.left() {
+                            if answers.send(message).await.is_err() {
+                                return;
+                            }
+                        }
                         let form = Form { id: Some(id), era: Era::Legacy, method, json: true, events: true };
                         Some(outcome_message(done, &form))
                     }
@@ -402,7 +407,7 @@ fn call_ask(context: &Arc<Context>, request: &Request, kind: Kind, name: String,
         name,
         param_headers: param_headers.to_vec(),
     };
-    Ask::Call(Incoming { context: context.clone(), message })
+    Ask::Call(Incoming { context: context.clone(), message: Box::new(message) })
 }
 
 /// The members of `params` that the edge looks at.

@@ -68,9 +68,18 @@ pub async fn wait(mut running: Running, context: Arc<Context>, form: Form) -> Re
                     return stream(running, context, form, first);
                 }
             }
-            done = &mut running => return finished(done, &form),
+            done = &mut running => {
+                let before = Road { context: &context, events: form.events }.left();
+                return if before.is_empty() { finished(done, &form) } else { all_at_once(before, done, &form) };
+            }
         }
     }
+}
+
+/// A stream of what came before the answer, and the answer, when all of it came together.
+fn all_at_once(before: Vec<Bytes>, done: Result<Bytes, Failure>, form: &Form) -> Reply {
+    let messages = before.into_iter().chain([outcome_message(done, form)]);
+    event_stream(futures_util::stream::iter(messages.map(|message| sse::event(&message)).collect::<Vec<_>>()))
 }
 
 /// What a target's message during a call becomes for the client.
@@ -104,6 +113,11 @@ impl Road<'_> {
         };
         let level = json.get("params").and_then(|params| params.get("level")).and_then(|level| rank(level.raw()));
         level >= asked
+    }
+
+    /// What the target said and nobody has heard yet. A target may say it in one breath with the answer.
+    pub fn left(&self) -> Vec<Bytes> {
+        std::iter::from_fn(|| self.context.outbox.try_next()).filter_map(|message| self.message(message)).collect()
     }
 
     /// The message for the client's stream; `None` if there is no stream or nothing to send.
@@ -154,6 +168,8 @@ fn stream(running: Running, context: Arc<Context>, form: Form, first: Bytes) -> 
                 }
                 done = running => {
                     state.running = None;
+                    let before = Road { context: &state.context, events: true }.left();
+                    state.ready.extend(before.iter().map(|message| sse::event(message)));
                     state.ready.push_back(sse::event(&outcome_message(done, &state.form)));
                 }
                 _ = state.alive.tick() => state.ready.push_back(sse::KEEP_ALIVE),

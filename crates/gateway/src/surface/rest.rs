@@ -114,7 +114,7 @@ pub async fn invoke(endpoint: &Endpoint, name: &str, body: Bytes) -> Reply {
         upstream_nanos: AtomicU64::new(0),
     });
     let started = context.started;
-    let call = Call {
+    let call = Box::new(Call {
         id: None,
         method: Method::CallTool,
         method_text: Bytes::from_static(b"tools/call"),
@@ -122,7 +122,7 @@ pub async fn invoke(endpoint: &Endpoint, name: &str, body: Bytes) -> Reply {
         kind: Kind::Tool,
         name: name.to_owned(),
         param_headers: Vec::new(),
-    };
+    });
     match endpoint.mcp.call.clone().call(Incoming { context, message: call }).await {
         Ok(result) => {
             let took = started.elapsed().as_millis();
