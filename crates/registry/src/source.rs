@@ -1,10 +1,31 @@
 //! A source tool: what a target offers, checked before anybody sees it.
 
 use serde_json::Value;
+use std::sync::Arc;
+
+/// What all targets offer now, in the order of the config.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// One offer per target.
+    pub targets: Vec<Offer>,
+}
+
+/// What one target offers.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// The target's name.
+    pub target: String,
+    /// Whether it can be called now.
+    pub available: bool,
+    /// Its tools, in its own order.
+    pub tools: Vec<Arc<SourceTool>>,
+}
 
 /// A tool of a target whose definition is sound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceTool {
+    /// The target's own name for it.
+    pub name: String,
     /// Arguments that travel as headers too.
     pub headers: Vec<ParamHeader>,
     /// The definition as JSON, with the members that every listing must carry.
@@ -30,6 +51,7 @@ impl SourceTool {
     pub fn read(json: &str) -> Result<SourceTool, String> {
         let tool: Value = serde_json::from_str(json).map_err(|error| format!("not a JSON object: {error}"))?;
         let Some(members) = tool.as_object() else { return Err("not a JSON object".into()) };
+        let Some(name) = members.get("name").and_then(Value::as_str) else { return Err("`name` is missing".into()) };
         let mut added = String::new();
         match members.get("description") {
             None | Some(Value::Null) => {
@@ -63,7 +85,7 @@ impl SourceTool {
             }
             _ => splice(json, &added),
         };
-        Ok(SourceTool { headers, json })
+        Ok(SourceTool { name: name.to_owned(), headers, json })
     }
 }
 
