@@ -5,9 +5,11 @@
 //! must be withdrawn all the same. What the parts mean together is the business of [`compile`](mod@crate::compile).
 
 use crate::name::is_sound;
+use crate::pin::OnDrift;
 use crate::problem::{Code, Problem, Severity, did_you_mean};
+use crate::result::{Errors, OnMissing, OnUnshaped};
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use transom_json::{Fault, Json, Key, Kind, Limits, check};
 
@@ -91,8 +93,8 @@ pub struct VirtualToolDef<'d> {
     pub expose_source: bool,
     /// What it says for itself of what could be said for all.
     pub settings: Settings,
-    /// Whether something above is wrong.
-    pub failed: bool,
+    /// The first thing that is wrong with it.
+    pub error: Option<String>,
 }
 
 /// What a virtual tool stands on.
@@ -194,50 +196,6 @@ pub enum HiddenArguments {
     Drop,
 }
 
-/// What becomes of a tool whose source is not what was pinned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnDrift {
-    /// It is out until somebody looks.
-    #[default]
-    Quarantine,
-    /// It stays, with a warning.
-    Warn,
-    /// Nothing.
-    Ignore,
-}
-
-/// What becomes of an output field that the result does not have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnMissing {
-    /// It is left out.
-    #[default]
-    Omit,
-    /// It is `null`.
-    Null,
-    /// The call fails.
-    Error,
-}
-
-/// What becomes of a result that cannot be shaped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnUnshaped {
-    /// The call fails and nothing of the original is shown.
-    #[default]
-    Error,
-    /// The original is shown.
-    Passthrough,
-}
-
-/// Whether the texts of failed calls reach the caller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Errors {
-    /// They do, masked.
-    #[default]
-    Show,
-    /// A general sentence stands in their place.
-    Generic,
-}
-
 /// Reads a document. Problems of tools are collected; `None` means that the document is no registry at all.
 pub fn read<'d>(document: usize, text: &'d str, problems: &mut Vec<Problem>) -> Option<Registry<'d>> {
     let whole = match checked(document, text) {
@@ -248,7 +206,7 @@ pub fn read<'d>(document: usize, text: &'d str, problems: &mut Vec<Problem>) -> 
         }
     };
     let place = Place { text, document, root: whole, base: String::new(), tool: None };
-    let mut reader = Reader { place, problems, failed: false };
+    let mut reader = Reader { place, problems, failed: None };
     let mut registry = Registry { schema_version: "1.0".into(), ..Registry::default() };
     let mut lists = Vec::new();
     for (key, value) in whole.members() {
@@ -286,7 +244,7 @@ pub fn read<'d>(document: usize, text: &'d str, problems: &mut Vec<Problem>) -> 
         let base = format!("/tools/{index}");
         let name = json.get("name").and_then(Json::string);
         let place = Place { text, document, root: json, base, tool: name.as_deref().map(shortened) };
-        let mut reader = Reader { place, problems: &mut *reader.problems, failed: false };
+        let mut reader = Reader { place, problems: &mut *reader.problems, failed: None };
         if duplicates {
             reader.duplicates(json);
         }
@@ -459,7 +417,8 @@ fn escaped_offset(raw: &str, at: usize) -> usize {
 struct Reader<'d, 'p> {
     place: Place<'d>,
     problems: &'p mut Vec<Problem>,
-    failed: bool,
+    /// The first error.
+    failed: Option<String>,
 }
 
 /// The keys of an entry.
@@ -505,7 +464,7 @@ impl<'d> Reader<'d, '_> {
     }
 
     fn error(&mut self, code: Code, span: Range<usize>, message: String, label: &str, help: Option<String>) {
-        self.failed = true;
+        self.failed.get_or_insert_with(|| message.clone());
         self.problems.push(self.place.problem(Severity::Error, code, span, message, label, help));
     }
 
@@ -680,12 +639,12 @@ impl<'d> Reader<'d, '_> {
             expected_source_hash: None,
             expose_source: false,
             settings: Settings::default(),
-            failed: false,
+            error: None,
         };
         if json.kind() != Kind::Object {
             let message = format!("{} is {}, not an object", self.subject(), kind(json));
             self.error(Code::BadValue, self.span(json), message, "a tool goes here", None);
-            tool.failed = true;
+            tool.error = self.failed.take();
             return tool;
         }
         self.name(json, &mut tool);
@@ -693,7 +652,7 @@ impl<'d> Reader<'d, '_> {
             self.member(key, value, &mut tool);
         }
         self.source(json, &mut tool);
-        tool.failed = self.failed;
+        tool.error = self.failed.take();
         tool
     }
 
@@ -769,7 +728,7 @@ impl<'d> Reader<'d, '_> {
                 let words = [("error", OnUnshaped::Error), ("passthrough", OnUnshaped::Passthrough)];
                 tool.settings.on_unshaped = self.word(value, what, &words);
             }
-            "errors" => tool.settings.errors = self.word(value, what, &[("show", Errors::Show), ("generic", Errors::Generic)]),
+            "errors" => tool.settings.errors = self.word(value, what, &[("pass", Errors::Pass), ("generic", Errors::Generic)]),
             "keepContent" => tool.settings.keep_content = self.bool(value, what),
             "hideDefaulted" => tool.settings.hide_defaulted = self.bool(value, what),
             "coerceArguments" => tool.settings.coerce_arguments = self.bool(value, what),
@@ -891,7 +850,7 @@ impl<'d> Reader<'d, '_> {
                 self.error(Code::Contradiction, start..start + 1, message, "beside a source", Some("keep one of them".into()));
             }
             // A source that could not be read was reported where it stands.
-            (None, None) if self.failed && json.get("source").is_some() => {}
+            (None, None) if self.failed.is_some() && json.get("source").is_some() => {}
             (None, None) => {
                 let at = json.get("source").map_or_else(|| self.span(json).start..self.span(json).start + 1, |source| self.span(source));
                 let message = format!("{} has no server reference and no valid source", self.subject());
@@ -924,18 +883,6 @@ impl<'d> Reader<'d, '_> {
             }
         }
     }
-}
-
-/// The first of each name, by name.
-pub(crate) fn by_name<'r, 'd>(schemas: impl IntoIterator<Item = &'r NamedSchema<'d>>) -> HashMap<&'r str, Json<'d>>
-where
-    'd: 'r,
-{
-    let mut found = HashMap::new();
-    for schema in schemas {
-        found.entry(&*schema.name.text).or_insert(schema.schema);
-    }
-    found
 }
 
 #[cfg(test)]
