@@ -15,6 +15,7 @@ pub mod local;
 pub mod name;
 pub mod pin;
 pub mod problem;
+pub mod schema;
 pub mod source;
 pub mod template;
 
