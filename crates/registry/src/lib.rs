@@ -17,6 +17,7 @@ pub mod pin;
 pub mod problem;
 pub mod schema;
 pub mod source;
+pub mod suite;
 pub mod template;
 
 pub use call::{ClientEra, LocalCall, Refusal, Rejected, Resume, SourceCall, Step};
