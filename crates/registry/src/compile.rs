@@ -12,7 +12,7 @@ use crate::path::Rules;
 use crate::pin::Pin;
 use crate::problem::{Code, Problem, Severity, did_you_mean};
 use crate::result::{Projection, Shaping, advertised};
-use crate::schema::{Rename, resolve_named};
+use crate::schema::{BadReference, Rename, resolve_named};
 use crate::secret::Secret;
 use crate::template::{self, BadPlaceholder, Environment, Fault};
 use std::cell::RefCell;
@@ -461,19 +461,17 @@ impl<'d> Compiler<'d, '_> {
         if !written.raw().contains("$ref") && !written.raw().contains('\\') {
             return Some(schema);
         }
-        match resolve_named(&schema, &|name| self.named.get(name)) {
+        let named = self.named.iter().map(|(name, schema)| (*name, schema)).collect();
+        match resolve_named(&schema, &named) {
             Ok(schema) => Some(schema),
             Err(bad) => {
-                let span = reference_span(&draft.place, written, &bad.reference).unwrap_or_else(|| draft.place.span_of(written.raw()));
-                let known = listed(self.named.keys().copied());
-                let guess = did_you_mean(bad.reference.rsplit(['/', '#']).next().unwrap_or(""), self.named.keys().copied());
-                let help = match guess {
-                    Some(near) => format!("did you mean `#/schemas/{near}`?"),
-                    None if known.is_empty() => "the registry has no `schemas`".into(),
-                    None => format!("named schemas: {known}"),
+                let span = match &bad {
+                    BadReference::Invalid { reference } | BadReference::Missing { reference, .. } => reference_span(&draft.place, written, reference),
+                    BadReference::TooLarge => None,
                 };
-                let message = format!("{}: {bad}", subject(draft));
-                self.error(draft, Code::BadReference, span, message, "leads nowhere", Some(help));
+                let span = span.unwrap_or_else(|| draft.place.span_of(written.raw()));
+                let help = bad.help().or_else(|| Some(format!("named schemas: {}", listed(self.named.keys().copied()))));
+                self.error(draft, Code::BadReference, span, format!("{}: {bad}", subject(draft)), "leads nowhere", help);
                 None
             }
         }
@@ -632,6 +630,16 @@ impl<'d> Compiler<'d, '_> {
             }
             _ => String::new(),
         };
+        if let ChainFault::Circular(back) = fault {
+            for at in chain.iter().skip_while(|at| **at != back) {
+                let Some(draft) = drafts.get_mut(*at) else { continue };
+                let Some(ToolSource::Tool(parent)) = &draft.def.source else { continue };
+                let message = format!("{}: Circular source: {around}", subject(draft));
+                let help = Some("one of them must stand on a target".into());
+                self.error(draft, Code::CircularSource, parent.at.clone(), message, "comes back to itself", help);
+            }
+            return;
+        }
         let Some(draft) = drafts.get_mut(last) else { return };
         let Some(ToolSource::Tool(parent)) = &draft.def.source else { return };
         let parent_name = parent.text.chars().take(128).collect::<String>();
@@ -644,12 +652,7 @@ impl<'d> Compiler<'d, '_> {
                 };
                 self.error(draft, Code::UnknownSource, parent.at.clone(), message, "no such tool", Some(help));
             }
-            ChainFault::Circular(_) => {
-                let message = format!("Circular source: {around}");
-                let help = Some("one of them must stand on a target".into());
-                self.error(draft, Code::CircularSource, parent.at.clone(), message, "comes back to itself", help);
-            }
-            ChainFault::TooLong => {
+            ChainFault::Circular(_) | ChainFault::TooLong => {
                 let message = format!("{} stands on more than {CHAIN} others", subject(draft));
                 self.error(draft, Code::TooLarge, parent.at.clone(), message, "too long a chain", None);
             }

@@ -1,7 +1,9 @@
 //! A source tool: what a target offers, checked before anybody sees it.
 
+use crate::pin::Pin;
 use serde_json::Value;
 use std::sync::Arc;
+use transom_json::{Limits, Tree, check};
 
 /// What all targets offer now, in the order of the config.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +32,8 @@ pub struct SourceTool {
     pub headers: Vec<ParamHeader>,
     /// The definition as JSON, with the members that every listing must carry.
     pub json: String,
+    /// The hash of the definition as its target sent it.
+    pub pin: Pin,
 }
 
 /// An argument marked `x-mcp-header`.
@@ -49,6 +53,8 @@ const DEPTH: usize = 64;
 impl SourceTool {
     /// Checks a definition. What is wrong with it is said for the person who runs the target.
     pub fn read(json: &str) -> Result<SourceTool, String> {
+        // Two readers must not see two different tools in one text.
+        let checked = check(json.as_bytes(), &Limits { duplicate_keys: false, ..Limits::REPLY }).map_err(|fault| format!("not a JSON object: {fault}"))?;
         let tool: Value = serde_json::from_str(json).map_err(|error| format!("not a JSON object: {error}"))?;
         let Some(members) = tool.as_object() else { return Err("not a JSON object".into()) };
         let Some(name) = members.get("name").and_then(Value::as_str) else { return Err("`name` is missing".into()) };
@@ -85,7 +91,7 @@ impl SourceTool {
             }
             _ => splice(json, &added),
         };
-        Ok(SourceTool { name: name.to_owned(), headers, json })
+        Ok(SourceTool { name: name.to_owned(), headers, json, pin: Pin::of_source(&Tree::from(checked)) })
     }
 }
 
@@ -154,6 +160,13 @@ fn param_headers(schema: &Value, found: &mut Vec<ParamHeader>) -> Result<(), Str
         }
     }
     Ok(())
+}
+
+/// The arguments marked `x-mcp-header` in an input schema that was checked before.
+pub(crate) fn param_headers_of(schema: &str) -> Vec<ParamHeader> {
+    let mut found = Vec::new();
+    let read = serde_json::from_str(schema).is_ok_and(|schema: Value| collect(&schema, &mut Vec::new(), &mut found).is_ok());
+    if read { found } else { Vec::new() }
 }
 
 fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>) -> Result<(), String> {

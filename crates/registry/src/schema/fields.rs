@@ -66,8 +66,13 @@ pub(super) fn find<'a>(document: &Document<'a>, path: &FieldPath) -> Field<'a> {
 
 /// The names the source asks for at the top, whatever else is given.
 pub(super) fn required_at_top<'a>(document: &Document<'a>) -> Vec<&'a str> {
+    required(document, &[document.root])
+}
+
+/// The names that all of these schemas together ask for.
+pub(super) fn required<'a>(document: &Document<'a>, schemas: &[&'a Tree]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
-    for part in all_parts(document, &[document.root]).iter().filter(|part| part.certain) {
+    for part in all_parts(document, schemas).iter().filter(|part| part.certain) {
         let required = part.object.get("required").and_then(Tree::as_array).unwrap_or_default();
         for name in required.iter().filter_map(Tree::as_str) {
             if !names.contains(&name) {

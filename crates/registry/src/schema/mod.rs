@@ -224,6 +224,31 @@ impl fmt::Display for Notice {
     }
 }
 
+/// What a schema says about its fields, by its own names.
+pub struct Fields<'a>(Document<'a>);
+
+impl<'a> Fields<'a> {
+    /// The fields of a schema; none of one that is too large to be looked through.
+    pub fn of(schema: &'a Tree) -> Option<Fields<'a>> {
+        Document::open(schema).ok().map(Fields)
+    }
+
+    /// The names of the types a field may have; nothing, if it may have any.
+    pub fn types(&self, field: &FieldPath) -> Option<Vec<&'static str>> {
+        fields::find(&self.0, field).types(&self.0)
+    }
+
+    /// Whether the object that a field belongs to asks for it.
+    pub fn is_required(&self, field: &FieldPath) -> bool {
+        fields::find(&self.0, field).required
+    }
+
+    /// What a field asks for if it is an object.
+    pub fn required_within(&self, field: &FieldPath) -> Vec<&'a str> {
+        fields::required(&self.0, &fields::find(&self.0, field).schemas)
+    }
+}
+
 /// Makes the schema callers see, or says why there can be none.
 pub fn show(wanted: &Wanted) -> Result<Shown, CannotShow> {
     let source = Document::open(wanted.source)?;
