@@ -97,10 +97,19 @@ impl Editor<'_> {
             draft.lost = inner.lost;
             referred = inner.tree;
             if !self.document.dialect.modern {
-                // Older dialects ignore what stands beside a reference.
-                let Some(target) = referred else { return Ok(Part::default()) };
+                // Older dialects ignore what stands beside a reference, but readers do not: if it names what is hidden, it goes.
+                self.conditions += 1;
+                let beside = self.keywords(&mut draft, level, depth);
+                self.conditions -= 1;
+                beside?;
+                if referred.is_none() && !draft.lost {
+                    return Ok(Part::default());
+                }
+                let target = referred.unwrap_or_else(|| target.clone());
                 self.document.spend(size(&target))?;
-                return Ok(Part { tree: Some(merged(object, target, false)), lost: inner.lost });
+                let lost = draft.lost;
+                let own = draft.finish();
+                return Ok(Part { tree: Some(merged(own.as_ref().and_then(Tree::as_object).unwrap_or(object), target, false)), lost });
             }
         }
         self.keywords(&mut draft, level, depth)?;
@@ -170,12 +179,14 @@ impl Editor<'_> {
                 "const" => {
                     if let Some(stripped) = level.stripped(value) {
                         self.loosened += 1;
+                        self.losses += 1;
                         draft.set(keyword, stripped);
                     }
                 }
                 "examples" | "enum" => {
                     let Some(Tree::Array(list)) = value.as_array().and_then(|list| changed_list(list, |each| level.stripped(each))) else { continue };
                     self.loosened += usize::from(keyword == "enum");
+                    self.losses += usize::from(keyword == "enum");
                     draft.set(keyword, Tree::Array(without_repeats(list)));
                 }
                 _ => {
@@ -520,6 +531,16 @@ impl Editor<'_> {
             Tree::Bool(true) => Object::default(),
             other => return Ok(other),
         };
+        while let Some(reference) = object.get("$ref").and_then(Tree::as_str)
+            && !self.document.dialect.modern
+        {
+            let target = self.document.follow(reference).map_err(|why| self.cannot(format!("the reference `{reference}` {why}")))?;
+            self.document.spend(size(target))?;
+            object = match merged(&object, target.clone(), false) {
+                Tree::Object(object) => object,
+                other => return Ok(other),
+            };
+        }
         if !allows(&object, "object") {
             return Ok(Tree::Object(object));
         }

@@ -15,6 +15,8 @@ mod prove;
 mod reference;
 
 #[cfg(test)]
+mod invariants;
+#[cfg(test)]
 mod tests;
 
 pub use named::{BadReference, resolve_named};
