@@ -7,7 +7,7 @@ use crate::call::{ClientEra, LocalCall, Refusal, Resume, SourceCall, Step};
 use crate::compile::{Compiled, Options, Unlisted, compile};
 use crate::file::{self, Document, Settings};
 use crate::list::Tools;
-use crate::local::{Builtin, Given, Implementation};
+use crate::local::Given;
 use crate::problem::{Problem, Severity, did_you_mean};
 use crate::source::{Catalog, Offer, SourceTool};
 use crate::template::Environment;
@@ -249,28 +249,23 @@ impl Call {
         }
         if let Some(expected) = &self.upstream {
             let found =
-                [("target", Tree::from(call.target.as_str())), ("tool", Tree::from(call.tool.as_str())), ("arguments", Tree::from(arguments))];
+                [("target", Tree::String(call.target.to_string())), ("tool", Tree::String(call.tool.to_string())), ("arguments", Tree::from(arguments))];
             let found = Tree::Object(found.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
             compare_members("upstream", expected, &found, differences);
         }
-        self.replied(call.resume, differences);
+        self.replied(&call.resume, differences);
     }
 
-    /// A builtin answers for itself; for what the gateway would answer the case gives the reply.
+    /// Mocks and builtins answer for themselves; for what the gateway would answer the case gives the reply.
     fn local(&self, call: LocalCall, differences: &mut Vec<String>) {
-        let Some(builtin) = Builtin::named(&call.handler).filter(|_| self.reply.is_none()) else { return self.replied(call.resume, differences) };
-        let arguments = Json::trusted(std::str::from_utf8(&call.arguments).unwrap_or("{}"));
-        let answer = Implementation::Builtin(builtin).answer(arguments, &STILL).unwrap_or_default();
+        let Some(answer) = call.answer(&STILL).filter(|_| self.reply.is_none()) else { return self.replied(&call.resume, differences) };
         let answer = Json::trusted(std::str::from_utf8(&answer).unwrap_or("{}"));
-        self.finished(&call.resume.resume(answer, self.client), differences);
+        self.finished(call.resume.resume(answer, self.client).json.as_bytes(), differences);
     }
 
-    fn replied(&self, resume: Resume, differences: &mut Vec<String>) {
+    fn replied(&self, resume: &Resume, differences: &mut Vec<String>) {
         match &self.reply {
-            Some(reply) => {
-                let result = resume.resume(Json::trusted(reply), self.client);
-                self.compare_result(&result, differences);
-            }
+            Some(reply) => self.compare_result(resume.resume(Json::trusted(reply), self.client).json.as_bytes(), differences),
             None if self.result.is_some() => differences.push("result: the source was called, and the case gives no `reply` for it".into()),
             None => {}
         }
