@@ -10,7 +10,7 @@ use crate::list::{Bound, read_as};
 use crate::local::{Given, Implementation};
 use crate::mask::Mask;
 use crate::name::{self, FieldPath, TargetName, ToolName};
-use crate::result::{Outcome, Projection, Shaping, unprojected};
+use crate::result::{Errors, Outcome, Projection, Shaped, failed};
 use crate::schema::{Fields, Shown};
 use crate::source::{ParamHeader, SourceTool};
 use caseless::Caseless;
@@ -98,7 +98,7 @@ impl fmt::Debug for LocalCall {
 #[derive(Clone, Debug, Default)]
 pub struct Resume {
     projection: Option<Arc<Projection>>,
-    shaping: Shaping,
+    errors: Errors,
     mask: Option<Arc<Mask>>,
 }
 
@@ -129,7 +129,7 @@ impl Resume {
     }
 
     fn of(bound: &Bound) -> Resume {
-        Resume { projection: bound.tool.projection.clone(), shaping: bound.tool.shaping(), mask: bound.mask.clone() }
+        Resume { projection: bound.tool.projection.clone(), errors: bound.tool.settings.errors.unwrap_or_default(), mask: bound.mask.clone() }
     }
 
     /// The result for the client, from the source's. The text must have passed [`transom_json::check`].
@@ -137,7 +137,8 @@ impl Resume {
     pub fn resume<'t>(&self, result: Json<'t>, client: ClientEra) -> Reply<'t> {
         let shaped = match &self.projection {
             Some(projection) => projection.apply(result, client == ClientEra::Legacy),
-            None => unprojected(result, &self.shaping),
+            None if result.get("isError").is_some_and(|error| error.raw() == "true") => failed(result, self.errors),
+            None => Shaped { json: Cow::Borrowed(result.raw()), outcome: Outcome::Passed },
         };
         match self.mask.as_ref().and_then(|mask| mask.json(&shaped.json)) {
             Some(masked) => Reply { json: Cow::Owned(masked), outcome: shaped.outcome, masked: true },

@@ -172,7 +172,7 @@ pub(crate) struct Filling {
     pub convertible: bool,
     pub at: Range<usize>,
     /// Whether it was said by this tool or by one that it stands on: places count in one entry only.
-    own: bool,
+    pub own: bool,
 }
 
 impl fmt::Debug for Filling {
@@ -226,7 +226,10 @@ impl VirtualTool {
     /// The place that a value given by this tool itself, or else its source, has in the document.
     pub(crate) fn place_of(&self, path: &FieldPath) -> Range<usize> {
         let default = self.parts.defaults.iter().find(|filling| filling.own && filling.path == *path).map(|filling| &filling.at);
-        default.or_else(|| self.parts.hidden.iter().find(|(hidden, at)| hidden == path && !at.is_empty()).map(|(_, at)| at)).unwrap_or(&self.spot.source).clone()
+        default
+            .or_else(|| self.parts.hidden.iter().find(|(hidden, at)| hidden == path && !at.is_empty()).map(|(_, at)| at))
+            .unwrap_or(&self.spot.source)
+            .clone()
     }
 }
 
@@ -415,7 +418,9 @@ impl<'d> Compiler<'d, '_> {
         if let Some(pin) = &def.expected_source_hash {
             match pin.text.parse() {
                 Ok(hash) => draft.parts.pin = Some(hash),
-                Err(bad) => self.error(&mut draft, Code::BadValue, pin.at.clone(), format!("{bad}"), "not a hash", Some("`transom pin` writes them".into())),
+                Err(bad) => {
+                    self.error(&mut draft, Code::BadValue, pin.at.clone(), format!("{bad}"), "not a hash", Some("`transom pin` writes them".into()))
+                }
             }
         }
         self.base(&mut draft, schema_version);
@@ -949,7 +954,8 @@ impl Environment for Bounded<'_> {
     fn file(&self, path: &Path) -> Result<String, String> {
         let text = path.to_str().ok_or("its path is not UTF-8")?;
         let plain = text.starts_with('/') && !text.split('/').any(|step| matches!(step, "." | ".."));
-        let admitted = self.allow.unwrap_or_default().iter().filter_map(|pattern| pattern.strip_prefix("file:")).any(|pattern| matches(pattern, text));
+        let admitted =
+            self.allow.unwrap_or_default().iter().filter_map(|pattern| pattern.strip_prefix("file:")).any(|pattern| matches(pattern, text));
         if !plain || !admitted {
             return Err(NOT_ALLOWED.to_owned());
         }

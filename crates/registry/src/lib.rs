@@ -9,19 +9,24 @@
 
 pub mod call;
 pub mod compile;
+pub mod embedded;
 pub mod file;
 pub mod list;
 pub mod local;
+pub mod mask;
 pub mod name;
+pub mod path;
 pub mod pin;
 pub mod problem;
+pub mod result;
 pub mod schema;
+pub mod secret;
 pub mod source;
 pub mod template;
 
-pub use call::{ClientEra, LocalCall, Refusal, Rejected, Resume, SourceCall, Step};
-pub use compile::{Compiled, Options, Plan, Unlisted, compile};
+pub use call::{ClientEra, LocalCall, Refusal, Rejected, Reply, Resume, SourceCall, Step};
+pub use compile::{Compiled, Options, Plan, Quarantined, Unlisted, VirtualTool, compile};
 pub use file::{Document, Settings};
-pub use list::{Listed, Quarantined, Tools};
+pub use list::{Listed, Tools};
 pub use problem::{Code, Problem, Severity, position};
 pub use source::{Catalog, Offer, SourceTool};

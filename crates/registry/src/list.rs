@@ -37,7 +37,10 @@ pub struct Tools {
 enum Slot {
     Listed(usize),
     /// A virtual tool whose source is not there.
-    Absent { target: TargetName, message: String },
+    Absent {
+        target: TargetName,
+        message: String,
+    },
 }
 
 /// One tool as clients see it.
@@ -69,7 +72,8 @@ impl Plan {
     #[doc(alias = "transform_tools")]
     pub fn bind(&self, catalog: &Catalog) -> Tools {
         let offers: HashMap<&str, Offered<'_>> = catalog.targets.iter().map(|offer| (offer.target.as_str(), Offered::new(offer))).collect();
-        let mut tools = Tools { quarantined: self.quarantined.clone(), masks: self.masks.clone(), validate_all: self.validate_all, ..Tools::default() };
+        let mut tools =
+            Tools { quarantined: self.quarantined.clone(), masks: self.masks.clone(), validate_all: self.validate_all, ..Tools::default() };
         for tool in &self.tools {
             let mut binder = Binder { plan: self, tool, problems: &mut tools.problems, error: None };
             match binder.bind(&offers) {
@@ -130,7 +134,8 @@ impl Binder<'_> {
                 self.shown(None, None, &schema)
             }
             Base::Source { target, tool } => {
-                let absent = |why: String| Outcome::Absent { target: target.clone(), message: format!("tool `{}` is unavailable: {why}", self.tool.name) };
+                let absent =
+                    |why: String| Outcome::Absent { target: target.clone(), message: format!("tool `{}` is unavailable: {why}", self.tool.name) };
                 let source = match offers.get(&**target) {
                     None => return absent(format!("target `{target}` is not connected")),
                     Some(offer) if !offer.available => return absent(format!("target `{target}` is not connected")),
@@ -221,7 +226,8 @@ impl Binder<'_> {
         let input = match Input::new(self.tool, fields.as_ref(), &hidden, &fillings, &shown) {
             Ok(input) => input,
             Err(field) => {
-                let message = format!("tool `{}`: `{field}` has a default inside it, but its own default is neither an object nor a list", self.tool.name);
+                let message =
+                    format!("tool `{}`: `{field}` has a default inside it, but its own default is neither an object nor a list", self.tool.name);
                 self.error(Code::BadDefault, self.tool.place_of(&field), message, "not an object", None);
                 return Outcome::Quarantined;
             }
@@ -269,8 +275,19 @@ impl Binder<'_> {
             Some(value) => Filling { value: Arc::new(value), ..filling.clone() },
             None => {
                 // The value is a secret: not a character of it may be told.
-                let message = format!("tool `{}`: the value for `{}` is not of type {}, which the source wants", self.tool.name, filling.path, wanted.join(" or "));
-                self.error(Code::BadDefault, self.tool.place_of(&filling.path), message, "cannot be converted", Some("correct the variable or the file".into()));
+                let message = format!(
+                    "tool `{}`: the value for `{}` is not of type {}, which the source wants",
+                    self.tool.name,
+                    filling.path,
+                    wanted.join(" or ")
+                );
+                self.error(
+                    Code::BadDefault,
+                    self.tool.place_of(&filling.path),
+                    message,
+                    "cannot be converted",
+                    Some("correct the variable or the file".into()),
+                );
                 filling.clone()
             }
         }
@@ -401,8 +418,7 @@ impl Tools {
     /// All that no virtual tool stands on, under its own name where that is free.
     fn pass_through(&mut self, plan: &Plan, catalog: &Catalog) {
         // The name of a tool in quarantine stays its own: callers must not reach something else under it.
-        let reserved: HashSet<&str> =
-            plan.tools().map(VirtualTool::name).chain(plan.quarantined.iter().map(|tool| tool.name.as_str())).collect();
+        let reserved: HashSet<&str> = plan.tools().map(VirtualTool::name).chain(plan.quarantined.iter().map(|tool| tool.name.as_str())).collect();
         let mut offered: HashMap<&str, usize> = HashMap::new();
         for offer in &catalog.targets {
             for tool in offer.tools.iter().filter(|tool| !plan.is_withdrawn(&offer.target, &tool.name)) {
@@ -434,9 +450,17 @@ impl Tools {
         if self.problems.iter().any(|problem| problem.code == Code::Shadowed && problem.tool.as_deref() == Some(tool.name())) {
             return;
         }
-        let message = format!("tool `{}` has the name of a tool of target `{target}`, which is now `{}__{}`", tool.name, identifier(target), tool.name);
+        let message =
+            format!("tool `{}` has the name of a tool of target `{target}`, which is now `{}__{}`", tool.name, identifier(target), tool.name);
         let help = Some("choose another name if both are meant to be seen".into());
-        self.problems.push(plan.place(tool).problem(Severity::Warning, Code::Shadowed, tool.spot.name.clone(), message, "wins over the target's tool", help));
+        self.problems.push(plan.place(tool).problem(
+            Severity::Warning,
+            Code::Shadowed,
+            tool.spot.name.clone(),
+            message,
+            "wins over the target's tool",
+            help,
+        ));
     }
 }
 
