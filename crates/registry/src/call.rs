@@ -10,7 +10,7 @@ use crate::list::{Bound, read_as};
 use crate::local::{Given, Implementation};
 use crate::mask::Mask;
 use crate::name::{self, FieldPath, TargetName, ToolName};
-use crate::result::{Outcome, Projection, Shaping, unprojected};
+use crate::result::{Errors, Outcome, Projection, Shaped, failed};
 use crate::schema::{Fields, Shown};
 use crate::source::{ParamHeader, SourceTool};
 use caseless::Caseless;
@@ -98,7 +98,7 @@ impl fmt::Debug for LocalCall {
 #[derive(Clone, Debug, Default)]
 pub struct Resume {
     projection: Option<Arc<Projection>>,
-    shaping: Shaping,
+    errors: Errors,
     mask: Option<Arc<Mask>>,
 }
 
@@ -129,7 +129,7 @@ impl Resume {
     }
 
     fn of(bound: &Bound) -> Resume {
-        Resume { projection: bound.tool.projection.clone(), shaping: bound.tool.shaping(), mask: bound.mask.clone() }
+        Resume { projection: bound.tool.projection.clone(), errors: bound.tool.settings.errors.unwrap_or_default(), mask: bound.mask.clone() }
     }
 
     /// The result for the client, from the source's. The text must have passed [`transom_json::check`].
@@ -137,7 +137,8 @@ impl Resume {
     pub fn resume<'t>(&self, result: Json<'t>, client: ClientEra) -> Reply<'t> {
         let shaped = match &self.projection {
             Some(projection) => projection.apply(result, client == ClientEra::Legacy),
-            None => unprojected(result, &self.shaping),
+            None if result.get("isError").is_some_and(|error| error.raw() == "true") => failed(result, self.errors),
+            None => Shaped { json: Cow::Borrowed(result.raw()), outcome: Outcome::Passed },
         };
         match self.mask.as_ref().and_then(|mask| mask.json(&shaped.json)) {
             Some(masked) => Reply { json: Cow::Owned(masked), outcome: shaped.outcome, masked: true },
@@ -868,4 +869,308 @@ fn is_invisible(c: char) -> bool {
         || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
             | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{compiled, json, registry, sent, source, tool};
+    use crate::{Options, Tools};
+    use proptest::prelude::*;
+
+    const S: &str = r#"{"type":"object","properties":{"city":{"type":"string"},"units":{"type":["string","null"]},"debug":{"type":"boolean"},"limit":{"type":"number"}},"required":["city"]}"#;
+
+    fn reason(tools: &Tools, arguments: &str) -> Rejected {
+        match tools.call("t", Some(json(arguments))) {
+            Err(Refusal::Arguments { reason, .. }) => reason,
+            other => panic!("{arguments}: {other:?}"),
+        }
+    }
+
+    // S11 to S19, R-003-24, R-003-48, R-003-60
+    #[test]
+    fn defaults_fill_in_what_the_caller_left_out_and_numbers_keep_their_spelling() {
+        for (members, arguments, expected) in [
+            (r#""defaults":{"units":"metric","limit":30}"#, r#"{"city":"Oslo"}"#, r#"{"city":"Oslo","units":"metric","limit":30}"#),
+            (r#""defaults":{"units":"metric"}"#, r#"{"city":"Oslo","units":"imperial"}"#, r#"{"city":"Oslo","units":"imperial"}"#),
+            (r#""defaults":{"units":"metric"}"#, r#"{"city":"Oslo","units":null}"#, r#"{"city":"Oslo","units":null}"#),
+            (r#""defaults":{"units":"metric"}"#, r#"{"city":"Oslo","units":""}"#, r#"{"city":"Oslo","units":""}"#),
+            (r#""defaults":{"limit":1e400}"#, r#"{"city":"Oslo"}"#, r#"{"city":"Oslo","limit":1e400}"#),
+            (r#""defaults":{"limit":30.0}"#, r#"{"city":"Oslo"}"#, r#"{"city":"Oslo","limit":30.0}"#),
+            ("", r#"{"city":"Oslo","limit":18446744073709551616}"#, r#"{"city":"Oslo","limit":18446744073709551616}"#),
+            ("", r#"{"city":"Oslo","limit":1e400}"#, r#"{"city":"Oslo","limit":1e400}"#),
+            ("", r#"{"city":"Oslo","limit":-0}"#, r#"{"city":"Oslo","limit":-0}"#),
+            ("", r#"{ "c\u0069ty" : "\u004fslo" }"#, r#"{"c\u0069ty":"\u004fslo"}"#),
+            (r#""defaults":{"limit":"${TIMEOUT}"}"#, r#"{"city":"Oslo"}"#, r#"{"city":"Oslo","limit":30}"#),
+            (r#""hideFields":["units"],"defaults":{"units":null}"#, r#"{"city":"Oslo"}"#, r#"{"city":"Oslo","units":null}"#),
+        ] {
+            assert_eq!(sent(&tool(S, members), "t", arguments).as_deref(), Ok(expected), "{members}");
+        }
+    }
+
+    // S17, S18, A8
+    #[test]
+    fn arguments_are_an_object_or_absent() {
+        let tools = tool(r#"{"type":"object","properties":{"a":{}}}"#, r#""defaults":{"a":1}"#);
+        for arguments in [None, Some(json("null")), Some(json("{}"))] {
+            let Ok(Step::Call(call)) = tools.call("t", arguments) else { panic!() };
+            assert_eq!(call.arguments, br#"{"a":1}"#);
+        }
+        for arguments in ["[1]", "42", "\"{}\"", "true", "[[\"a\",1]]"] {
+            assert_eq!(sent(&tools, "t", arguments), Err("arguments must be an object".into()));
+            assert_eq!(reason(&tools, arguments), Rejected::NotAnObject);
+        }
+    }
+
+    // A1, A5, S22: the refusal reads the same for a hidden and for a made-up name, whatever else is wrong
+    #[test]
+    fn a_hidden_name_and_a_made_up_one_read_the_same() {
+        let tools = tool(S, r#""hideFields":["debug"]"#);
+        for template in [r#"{"city":"Oslo","NAME":true}"#, r#"{"NAME":true}"#, r#"{"limit":"x","NAME":{"a":[]},"city":5}"#] {
+            let hidden = sent(&tools, "t", &template.replace("NAME", "debug")).unwrap_err();
+            let made_up = sent(&tools, "t", &template.replace("NAME", "zzzzz")).unwrap_err();
+            assert_eq!(hidden.replace("debug", "zzzzz"), made_up);
+            assert!(hidden.starts_with("Unknown argument \"debug\""), "{hidden}");
+        }
+        assert_eq!(reason(&tools, r#"{"city":"Oslo","debug":true}"#), Rejected::HiddenArgument);
+        assert_eq!(reason(&tools, r#"{"city":"Oslo","zzz":true}"#), Rejected::UnknownArgument);
+        let Err(Refusal::Arguments { result, .. }) = tools.call("t", Some(json(r#"{"city":"Oslo","zzz":1}"#))) else { panic!() };
+        assert_eq!(result, br#"{"content":[{"type":"text","text":"Unknown argument \"zzz\""}],"isError":true}"#);
+    }
+
+    // A2, A4, CVE-2026-27896
+    #[test]
+    fn whatever_a_lenient_peer_would_read_as_a_hidden_name_is_refused() {
+        let schema = r#"{"type":"object","properties":{"city":{"type":"string"},"api_key":{"type":"string"},"straße":{}}}"#;
+        let rejecting = tool(schema, r#""hideFields":["api_key","straße","absent_ſ"],"defaults":{"api_key":"forced"}"#);
+        let dropping = tool(schema, r#""hideFields":["api_key","straße","absent_ſ"],"defaults":{"api_key":"forced"},"hiddenArguments":"drop""#);
+        for name in [
+            "API_KEY",
+            "Api_Key",
+            "api_\u{212a}ey",
+            "\u{ff41}pi_key",
+            "api_key\u{200b}",
+            "api_key\\u0000",
+            "\u{feff}api_key",
+            "ap\u{ad}i_key",
+            "api\u{ff3f}key",
+            "\u{1d41a}pi_key",
+            "a\u{2060}pi_key",
+            "\\u0041pi_key",
+            "STRASSE",
+            "strasse",
+            "Straße",
+            "ABSENT_S",
+            "absent_s",
+        ] {
+            for tools in [&rejecting, &dropping] {
+                let arguments = format!(r#"{{"city":"X","{name}":"mine"}}"#);
+                assert!(sent(tools, "t", &arguments).is_err_and(|text| text.contains("Unknown argument")), "{name}");
+                assert_eq!(reason(tools, &arguments), Rejected::Lookalike, "{name}");
+            }
+        }
+        for name in ["api_key", "\\u0061pi_key", "api\\u005fkey", "absent_ſ"] {
+            let arguments = format!(r#"{{"city":"X","{name}":"mine"}}"#);
+            assert_eq!(reason(&rejecting, &arguments), Rejected::HiddenArgument, "{name}");
+            assert_eq!(sent(&dropping, "t", &arguments).as_deref(), Ok(r#"{"city":"X","api_key":"forced"}"#), "{name}");
+        }
+        // Not alike after folding, but unknown.
+        assert_eq!(reason(&rejecting, r#"{"apiKey":"x"}"#), Rejected::UnknownArgument);
+    }
+
+    // A3
+    #[test]
+    fn a_key_that_stands_twice_is_refused_at_any_depth() {
+        let tools = tool(r#"{"type":"object"}"#, "");
+        for arguments in [r#"{"a":1,"a":2}"#, r#"{"a":1,"\u0061":2}"#, r#"{"o":[{"b":1,"b":1}]}"#] {
+            assert_eq!(reason(&tools, arguments), Rejected::DuplicateKey, "{arguments}");
+        }
+    }
+
+    const NESTED: &str = r#"{"type":"object","properties":{"opts":{"type":["object","null"],"properties":{"debug":{"type":"boolean"},"level":{"type":"integer"}}},
+        "rows":{"type":"array","items":{"type":"object","properties":{"id":{},"secret":{}}}},
+        "page":{"type":"object","properties":{"number":{},"trace":{}},"required":["number"]}}}"#;
+
+    // A6, A7, 4.4
+    #[test]
+    fn nested_fields_are_hidden_forced_and_filled_in_where_they_are() {
+        let forced = r#""hideFields":["opts.debug"],"defaults":{"opts.debug":false}"#;
+        let items = r#""hideFields":["rows[].secret"],"defaults":{"rows[].secret":7}"#;
+        let trace = r#""hideFields":["page.trace"],"defaults":{"page.trace":1}"#;
+        for (members, arguments, expected) in [
+            (forced, "{}", Ok(r#"{"opts":{"debug":false}}"#)),
+            (forced, r#"{"opts":{}}"#, Ok(r#"{"opts":{"debug":false}}"#)),
+            (forced, r#"{"opts":{"level":1.0}}"#, Ok(r#"{"opts":{"level":1.0,"debug":false}}"#)),
+            (forced, r#"{"opts":{"debug":true}}"#, Err("Unknown argument \"opts.debug\"")),
+            (forced, r#"{"opts":{"DEBUG":true}}"#, Err("Unknown argument \"opts.DEBUG\"")),
+            (forced, r#"{"opts":null}"#, Err("/opts: an object is needed here")),
+            (forced, r#"{"opts":[{"debug":true}]}"#, Err("/opts: ")),
+            (forced, r#"{"opts.debug":true}"#, Ok(r#"{"opts.debug":true,"opts":{"debug":false}}"#)),
+            (forced, r#"{"opts":"{\"debug\":true}"}"#, Err("/opts: ")),
+            (items, r#"{"rows":[{"id":1},{}]}"#, Ok(r#"{"rows":[{"id":1,"secret":7},{"secret":7}]}"#)),
+            (items, r#"{"rows":[{"secret":1}]}"#, Err("Unknown argument \"rows.0.secret\"")),
+            (items, "{}", Ok("{}")),
+            // A parent that would lack what it requires is not made up; one that the caller gave is completed.
+            (trace, "{}", Ok("{}")),
+            (trace, r#"{"page":{"number":2}}"#, Ok(r#"{"page":{"number":2,"trace":1}}"#)),
+            // A default object is not merged into a caller's.
+            (r#""defaults":{"opts":{"level":1,"debug":true}}"#, r#"{"opts":{"level":2}}"#, Ok(r#"{"opts":{"level":2}}"#)),
+            (r#""defaults":{"opts":{"level":1}}"#, "{}", Ok(r#"{"opts":{"level":1}}"#)),
+            (r#""defaults":{"opts":{"level":1},"opts.debug":true}"#, "{}", Ok(r#"{"opts":{"level":1,"debug":true}}"#)),
+            (r#""defaults":{"opts.level":1}"#, r#"{"opts":{"debug":true}}"#, Ok(r#"{"opts":{"debug":true,"level":1}}"#)),
+            (r#""defaults":{"opts.level":1}"#, r#"{"opts":null}"#, Ok(r#"{"opts":null}"#)),
+        ] {
+            let found = sent(&tool(NESTED, members), "t", arguments);
+            match (found, expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{members} {arguments}"),
+                (Err(found), Err(expected)) => assert!(found.contains(expected), "{members} {arguments}: {found}"),
+                (found, _) => panic!("{members} {arguments}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn renamed_arguments_go_back_to_the_names_of_the_source() {
+        let renamed = r#""arguments":{"place":{"source":"city"}}"#;
+        let swapped = r#""arguments":{"city":{"source":"units"},"units":{"source":"city"}}"#;
+        for (members, arguments, expected) in [
+            (renamed, r#"{"place":"Oslo","limit":1}"#, Ok(r#"{"city":"Oslo","limit":1}"#)),
+            (renamed, r#"{"place":"Oslo","city":"Rome"}"#, Err("Unknown argument \"city\"")),
+            (renamed, r#"{"place":"Oslo","CITY":"Rome"}"#, Err("Unknown argument \"CITY\"")),
+            (swapped, r#"{"units":"Oslo","city":"m"}"#, Ok(r#"{"city":"Oslo","units":"m"}"#)),
+            (r#""arguments":{"place":{"source":"city"}},"defaults":{"city":"Rome"}"#, "{}", Ok(r#"{"city":"Rome"}"#)),
+            (r#""arguments":{"place":{"source":"city"}},"defaults":{"city":"Rome"}"#, r#"{"place":"Oslo"}"#, Ok(r#"{"city":"Oslo"}"#)),
+        ] {
+            let found = sent(&tool(S, members), "t", arguments);
+            assert_eq!(found.as_deref().map_err(|text| text.lines().next().unwrap_or("")), expected, "{members} {arguments}");
+        }
+    }
+
+    // 4.3, SEP-1303
+    #[test]
+    fn every_violation_is_listed_with_its_path() {
+        let tools = tool(S, "");
+        let found = sent(&tools, "t", r#"{"city":5,"limit":"x","units":[]}"#).unwrap_err();
+        for path in ["/city: ", "/limit: ", "/units: "] {
+            assert!(found.contains(path), "{found}");
+        }
+        assert!(sent(&tools, "t", "{}").is_err_and(|text| text.contains("city")));
+        let long = format!(r#"{{"city":{{"a":"{}"}}}}"#, "x".repeat(10_000));
+        assert!(sent(&tools, "t", &long).is_err_and(|text| text.len() < 600));
+    }
+
+    // 11
+    #[test]
+    fn strings_become_what_the_schema_wants_if_the_tool_says_so_and_nothing_is_lost() {
+        let schema = r#"{"type":"object","properties":{"n":{"type":"integer"},"x":{"type":"number"},"b":{"type":"boolean"},"s":{"type":"string"},"o":{"type":"object","properties":{"n":{"type":["integer","null"]}}},"l":{"type":"array","items":{"type":"number"}}}}"#;
+        let tools = tool(schema, r#""coerceArguments":true"#);
+        let arguments = r#"{"n":"5","x":"1.50","b":"true","s":"7","o":{"n":"-3"},"l":["1",2,"1e3"]}"#;
+        assert_eq!(sent(&tools, "t", arguments).as_deref(), Ok(r#"{"n":5,"x":1.50,"b":true,"s":"7","o":{"n":-3},"l":[1,2,1e3]}"#));
+        for arguments in [r#"{"n":"5.5"}"#, r#"{"n":" 5"}"#, r#"{"b":"yes"}"#, r#"{"n":""}"#, r#"{"x":"0x10"}"#, r#"{"s":7}"#] {
+            assert!(sent(&tools, "t", arguments).is_err(), "{arguments}");
+        }
+        assert!(sent(&tool(schema, ""), "t", r#"{"n":"5"}"#).is_err());
+    }
+
+    #[test]
+    fn dropping_leaves_out_hidden_and_unknown_arguments_alike() {
+        let schema = r#"{"type":"object","properties":{"a":{},"h":{},"o":{"type":"object","properties":{"x":{}},"additionalProperties":false}}}"#;
+        let tools = tool(schema, r#""hideFields":["h"],"hiddenArguments":"drop""#);
+        assert_eq!(sent(&tools, "t", r#"{"a":1,"h":2,"zzz":3,"o":{"x":1,"y":2}}"#).as_deref(), Ok(r#"{"a":1,"o":{"x":1}}"#));
+    }
+
+    #[test]
+    fn settings_for_all_hold_where_a_tool_says_nothing() {
+        let text = registry(&[
+            r#"{"name":"t","source":{"target":"w","tool":"s"},"hideFields":["debug"]}"#,
+            r#"{"name":"u","source":{"target":"w","tool":"s"},"hideFields":["debug"],"hiddenArguments":"reject"}"#,
+        ]);
+        let mut options = Options::default();
+        options.settings.hidden_arguments = Some(HiddenArguments::Drop);
+        let tools = crate::testing::compiled_with(&text, &options).unwrap().plan.bind(&source(S));
+        assert_eq!(sent(&tools, "t", r#"{"city":"X","debug":true}"#).as_deref(), Ok(r#"{"city":"X"}"#));
+        assert!(sent(&tools, "u", r#"{"city":"X","debug":true}"#).is_err());
+    }
+
+    // 9: tools that stand on no target
+    #[test]
+    fn local_tools_are_validated_and_answered_here() {
+        let parameters = r#""parameters":{"type":"object","properties":{"expression":{"type":"string"}}}"#;
+        let text = registry(&[
+            &format!(r#"{{"name":"calc","description":"c",{parameters},"implementation":{{"type":"builtin","handler":"calculator"}}}}"#),
+            r#"{"name":"mock","description":"m","parameters":{"type":"object"},"implementation":{"type":"mock","mock_response":{"a":1}}}"#,
+            r#"{"name":"status","description":"s","parameters":{"type":"object"},"implementation":{"type":"internal","handler":"gateway_status"}}"#,
+        ]);
+        let tools = compiled(&text).plan.bind(&Default::default());
+        let Ok(Step::Local(call)) = tools.call("calc", Some(json(r#"{"expression":"2+3*4"}"#))) else { panic!() };
+        let answer = call.answer(&Given { unix_seconds: 0, random: [0; 16] }).unwrap();
+        assert!(String::from_utf8(answer).unwrap().contains("14"));
+        assert!(sent(&tools, "calc", r#"{"expression":5}"#).is_err_and(|text| text.contains("/expression")));
+        let Ok(Step::Done(result)) = tools.call("mock", None) else { panic!() };
+        assert!(String::from_utf8(result).unwrap().contains(r#""structuredContent":{"a":1}"#));
+        let Ok(Step::Local(call)) = tools.call("status", None) else { panic!() };
+        assert_eq!(call.handler(), Some("gateway_status"));
+    }
+
+    // D2, D5
+    #[test]
+    fn a_secret_goes_to_the_source_and_nowhere_else() {
+        let schema = r#"{"type":"object","properties":{"key":{"type":"string"},"q":{}}}"#;
+        let tools = tool(schema, r#""defaults":{"key":"Bearer ${KEY}"}"#);
+        let Ok(Step::Call(call)) = tools.call("t", None) else { panic!() };
+        assert_eq!(call.arguments, br#"{"key":"Bearer k-1234567890"}"#);
+        assert!(!format!("{tools:?} {call:?}").contains("k-1234567890"));
+        assert!(!tools.get("t").unwrap().json().contains("k-1234567890"));
+        let echo = r#"{"content":[{"type":"text","text":"got k-1234567890"}]}"#;
+        let reply = call.resume.resume(json(echo), ClientEra::Modern);
+        assert!(reply.masked && !reply.json.contains("k-1234567890"), "{}", reply.json);
+    }
+
+    #[test]
+    fn tools_that_pass_through_are_left_to_their_target_unless_all_are_validated() {
+        let text = registry(&[]);
+        let tools = compiled(&text).plan.bind(&source(S));
+        assert_eq!(sent(&tools, "s", r#"{ "city" : 5 }"#).as_deref(), Ok(r#"{ "city" : 5 }"#));
+        assert!(matches!(tools.call_source("w", "s", None), Ok(Step::Call(_))));
+        let strict = Options { validate_all: true, ..Options::default() };
+        let tools = crate::testing::compiled_with(&text, &strict).unwrap().plan.bind(&source(S));
+        assert!(sent(&tools, "s", r#"{"city":5}"#).is_err());
+    }
+
+    proptest! {
+        // A1 to A6: whatever a caller sends, a hidden name never comes from the caller.
+        #[test]
+        fn a_hidden_name_never_comes_from_the_caller(arguments in arguments(), drop in any::<bool>()) {
+            let drop = if drop { r#","hiddenArguments":"drop""# } else { "" };
+            let schema = r#"{"type":"object","properties":{"a":{},"key":{},"o":{"type":"object","properties":{"key":{},"b":{}}}}}"#;
+            let tools = tool(schema, &format!(r#""hideFields":["key","o.key"],"defaults":{{"key":"forced","o.key":"forced"}}{drop}"#));
+            if let Ok(sent) = sent(&tools, "t", &arguments.to_string()) {
+                let sent = Tree::from(json(&sent));
+                prop_assert_eq!(sent.get("key").and_then(Tree::as_str), Some("forced"));
+                let inner = sent.get("o").and_then(|o| o.get("key")).and_then(Tree::as_str);
+                prop_assert_eq!(inner, Some("forced"));
+                prop_assert!(sent.as_object().is_some_and(|object| object.keys().all(|name| ["a", "key", "o"].contains(&name))));
+            }
+        }
+
+        #[test]
+        fn folding_twice_is_folding_once(name in "\\PC*") {
+            let once = fold(&name).into_owned();
+            prop_assert_eq!(fold(&once).into_owned(), once);
+        }
+    }
+
+    fn arguments() -> impl Strategy<Value = Tree> {
+        let name = prop_oneof![Just("a"), Just("key"), Just("KEY"), Just("o"), Just("b"), Just("k\u{200b}ey"), Just("other")];
+        let leaf = prop_oneof![Just(Tree::from("mine")), Just(Tree::Null), Just(Tree::Bool(true)), Just(Tree::Number("1e400".into()))];
+        let value = leaf.prop_recursive(3, 16, 4, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..3).prop_map(Tree::Array),
+                proptest::collection::vec((name.clone(), inner), 0..4)
+                    .prop_map(|members| Tree::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())),
+            ]
+        });
+        proptest::collection::vec((prop_oneof![Just("a"), Just("key"), Just("o"), Just("Key"), Just("x")], value), 0..5)
+            .prop_map(|members| Tree::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
+    }
 }

@@ -37,7 +37,10 @@ pub struct Tools {
 enum Slot {
     Listed(usize),
     /// A virtual tool whose source is not there.
-    Absent { target: TargetName, message: String },
+    Absent {
+        target: TargetName,
+        message: String,
+    },
 }
 
 /// One tool as clients see it.
@@ -69,7 +72,8 @@ impl Plan {
     #[doc(alias = "transform_tools")]
     pub fn bind(&self, catalog: &Catalog) -> Tools {
         let offers: HashMap<&str, Offered<'_>> = catalog.targets.iter().map(|offer| (offer.target.as_str(), Offered::new(offer))).collect();
-        let mut tools = Tools { quarantined: self.quarantined.clone(), masks: self.masks.clone(), validate_all: self.validate_all, ..Tools::default() };
+        let mut tools =
+            Tools { quarantined: self.quarantined.clone(), masks: self.masks.clone(), validate_all: self.validate_all, ..Tools::default() };
         for tool in &self.tools {
             let mut binder = Binder { plan: self, tool, problems: &mut tools.problems, error: None };
             match binder.bind(&offers) {
@@ -130,7 +134,8 @@ impl Binder<'_> {
                 self.shown(None, None, &schema)
             }
             Base::Source { target, tool } => {
-                let absent = |why: String| Outcome::Absent { target: target.clone(), message: format!("tool `{}` is unavailable: {why}", self.tool.name) };
+                let absent =
+                    |why: String| Outcome::Absent { target: target.clone(), message: format!("tool `{}` is unavailable: {why}", self.tool.name) };
                 let source = match offers.get(&**target) {
                     None => return absent(format!("target `{target}` is not connected")),
                     Some(offer) if !offer.available => return absent(format!("target `{target}` is not connected")),
@@ -221,7 +226,8 @@ impl Binder<'_> {
         let input = match Input::new(self.tool, fields.as_ref(), &hidden, &fillings, &shown) {
             Ok(input) => input,
             Err(field) => {
-                let message = format!("tool `{}`: `{field}` has a default inside it, but its own default is neither an object nor a list", self.tool.name);
+                let message =
+                    format!("tool `{}`: `{field}` has a default inside it, but its own default is neither an object nor a list", self.tool.name);
                 self.error(Code::BadDefault, self.tool.place_of(&field), message, "not an object", None);
                 return Outcome::Quarantined;
             }
@@ -269,8 +275,19 @@ impl Binder<'_> {
             Some(value) => Filling { value: Arc::new(value), ..filling.clone() },
             None => {
                 // The value is a secret: not a character of it may be told.
-                let message = format!("tool `{}`: the value for `{}` is not of type {}, which the source wants", self.tool.name, filling.path, wanted.join(" or "));
-                self.error(Code::BadDefault, self.tool.place_of(&filling.path), message, "cannot be converted", Some("correct the variable or the file".into()));
+                let message = format!(
+                    "tool `{}`: the value for `{}` is not of type {}, which the source wants",
+                    self.tool.name,
+                    filling.path,
+                    wanted.join(" or ")
+                );
+                self.error(
+                    Code::BadDefault,
+                    self.tool.place_of(&filling.path),
+                    message,
+                    "cannot be converted",
+                    Some("correct the variable or the file".into()),
+                );
                 filling.clone()
             }
         }
@@ -401,8 +418,7 @@ impl Tools {
     /// All that no virtual tool stands on, under its own name where that is free.
     fn pass_through(&mut self, plan: &Plan, catalog: &Catalog) {
         // The name of a tool in quarantine stays its own: callers must not reach something else under it.
-        let reserved: HashSet<&str> =
-            plan.tools().map(VirtualTool::name).chain(plan.quarantined.iter().map(|tool| tool.name.as_str())).collect();
+        let reserved: HashSet<&str> = plan.tools().map(VirtualTool::name).chain(plan.quarantined.iter().map(|tool| tool.name.as_str())).collect();
         let mut offered: HashMap<&str, usize> = HashMap::new();
         for offer in &catalog.targets {
             for tool in offer.tools.iter().filter(|tool| !plan.is_withdrawn(&offer.target, &tool.name)) {
@@ -434,9 +450,17 @@ impl Tools {
         if self.problems.iter().any(|problem| problem.code == Code::Shadowed && problem.tool.as_deref() == Some(tool.name())) {
             return;
         }
-        let message = format!("tool `{}` has the name of a tool of target `{target}`, which is now `{}__{}`", tool.name, identifier(target), tool.name);
+        let message =
+            format!("tool `{}` has the name of a tool of target `{target}`, which is now `{}__{}`", tool.name, identifier(target), tool.name);
         let help = Some("choose another name if both are meant to be seen".into());
-        self.problems.push(plan.place(tool).problem(Severity::Warning, Code::Shadowed, tool.spot.name.clone(), message, "wins over the target's tool", help));
+        self.problems.push(plan.place(tool).problem(
+            Severity::Warning,
+            Code::Shadowed,
+            tool.spot.name.clone(),
+            message,
+            "wins over the target's tool",
+            help,
+        ));
     }
 }
 
@@ -499,5 +523,246 @@ impl Listed {
             Listing::Virtual(bound) => bound.source.as_ref().map(|source| source.pin),
             Listing::Passing { tool, .. } => Some(tool.pin),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{catalog, compiled, compiled_with, registry, sent, source, tool};
+    use crate::{Compiled, Options};
+
+    const SCHEMA: &str = r#"{"type":"object","properties":{"city":{"type":"string"},"api_key":{"type":"string"}},"required":["city","api_key"]}"#;
+
+    fn names(tools: &Tools) -> Vec<&str> {
+        tools.list().map(Listed::name).collect()
+    }
+
+    // S7, S8, R-003-11: what the entry does not say stays as the source wrote it, to the byte
+    #[test]
+    fn a_listing_is_the_entry_over_the_untouched_source() {
+        let source = r#"{"name":"s","title":"T","description":"D","icons":[ {"src":"x"} ],"inputSchema":{"type":"object","properties":{"n":{"maximum":1.0}}},"_meta":{"k":18446744073709551616},"execution":{},"annotations":{"readOnlyHint":false},"outputSchema":{"type":"object"}}"#;
+        for (members, expected) in [
+            (
+                "",
+                r#"{"name":"t","title":"T","description":"D","icons":[ {"src":"x"} ],"inputSchema":{"type":"object","properties":{"n":{"maximum":1.0}}},"_meta":{"k":18446744073709551616},"execution":{},"annotations":{"readOnlyHint":false},"outputSchema":{"type":"object"}}"#,
+            ),
+            (
+                r#","title":"New","description":"Über\n","annotations":{ "readOnlyHint": true }"#,
+                r#"{"name":"t","title":"New","description":"Über\n","icons":[ {"src":"x"} ],"inputSchema":{"type":"object","properties":{"n":{"maximum":1.0}}},"_meta":{"k":18446744073709551616},"execution":{},"annotations":{ "readOnlyHint": true },"outputSchema":{"type":"object"}}"#,
+            ),
+            (
+                r#","outputSchema":{"properties":{"a":{"type":"number","sourceField":"$.x"}}}"#,
+                r#"{"name":"t","title":"T","description":"D","icons":[ {"src":"x"} ],"inputSchema":{"type":"object","properties":{"n":{"maximum":1.0}}},"_meta":{"k":18446744073709551616},"execution":{},"annotations":{"readOnlyHint":false},"outputSchema":{"properties":{"a":{"type":"number"}}}}"#,
+            ),
+        ] {
+            let text = registry(&[&format!(r#"{{"name":"t","source":{{"target":"w","tool":"s"}}{members}}}"#)]);
+            let tools = compiled(&text).plan.bind(&catalog(&[("w", &[source])]));
+            let listed = tools.get("t").unwrap().json();
+            // A schema that is advertised says that it is an object where it has to.
+            assert_eq!(listed.replace(r#""outputSchema":{"type":"object","properties""#, r#""outputSchema":{"properties""#), expected, "{members}");
+        }
+    }
+
+    // registry.md 3, R-004-14
+    #[test]
+    fn a_listing_always_carries_a_description() {
+        let listed = |source: &str, members: &str| {
+            let text = registry(&[&format!(r#"{{"name":"t","source":{{"target":"w","tool":"s"}}{members}}}"#)]);
+            let tools = compiled(&text).plan.bind(&catalog(&[("w", &[source])]));
+            Json::trusted(tools.get("t").unwrap().json()).get("description").and_then(Json::string).map(|text| text.into_owned())
+        };
+        assert_eq!(listed(r#"{"name":"s","title":"Source"}"#, "").as_deref(), Some("Source"));
+        assert_eq!(listed(r#"{"name":"s"}"#, r#","title":"Entry""#).as_deref(), Some("Entry"));
+        assert_eq!(listed(r#"{"name":"s"}"#, "").as_deref(), Some(""));
+    }
+
+    // R-003-36, R-003-37, N11, N12: withdrawn is withdrawn, by a quarantined tool too
+    #[test]
+    fn sources_are_withdrawn_and_the_rest_passes_through_in_order() {
+        let offers = catalog(&[
+            ("b", &[r#"{"name":"raw","description":""}"#, r#"{"name":"other","description":"o"}"#, r#"{"name":"shown","description":""}"#]),
+            ("a", &[r#"{"name":"broken_raw","description":""}"#, r#"{"name":"more","description":"m"}"#]),
+        ]);
+        let compiled = compiled(&registry(&[
+            r#"{"name":"two","source":{"target":"b","tool":"raw"}}"#,
+            r#"{"name":"one","source":{"target":"b","tool":"raw"}}"#,
+            r#"{"name":"beside","source":{"target":"b","tool":"shown"},"exposeSource":true}"#,
+            r#"{"name":"broken","source":{"target":"a","tool":"broken_raw"},"defaults":{"k":"${MISSING}"}}"#,
+        ]));
+        let tools = compiled.plan.bind(&offers);
+        assert_eq!(names(&tools), ["two", "one", "beside", "other", "shown", "more"]);
+        assert_eq!(tools.names_of("b", "raw"), ["two", "one"]);
+        assert_eq!(tools.quarantined().iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["broken"]);
+        for name in ["raw", "broken_raw", "broken", "b__raw", "nothing"] {
+            assert_eq!(tools.call(name, None).unwrap_err(), Refusal::UnknownTool, "{name}");
+        }
+        for (target, name) in [("b", "raw"), ("a", "broken_raw"), ("zzz", "raw")] {
+            assert_eq!(tools.call_source(target, name, None).unwrap_err(), Refusal::UnknownTool);
+        }
+        assert_eq!(tools.get("other").unwrap().json(), r#"{"name":"other","description":"o","inputSchema":{"type":"object"}}"#);
+    }
+
+    #[test]
+    fn unlisted_tools_can_be_hidden() {
+        let options = Options { unlisted: Unlisted::Hide, ..Options::default() };
+        let text = registry(&[r#"{"name":"t","source":{"target":"w","tool":"a"}}"#]);
+        let offers = catalog(&[("w", &[r#"{"name":"a"}"#, r#"{"name":"b"}"#])]);
+        let tools = compiled_with(&text, &options).unwrap().plan.bind(&offers);
+        assert_eq!(names(&tools), ["t"]);
+        assert_eq!(tools.call("b", None).unwrap_err(), Refusal::UnknownTool);
+    }
+
+    // R-003-62, N3
+    #[test]
+    fn a_virtual_tool_wins_over_a_target_tool_of_its_name_with_one_warning() {
+        let text = registry(&[r#"{"name":"search","source":{"target":"w","tool":"find"}}"#]);
+        let offers =
+            catalog(&[("w", &[r#"{"name":"find"}"#]), ("x-y", &[r#"{"name":"search"}"#, r#"{"name":"same"}"#]), ("z", &[r#"{"name":"same"}"#])]);
+        let tools = compiled(&text).plan.bind(&offers);
+        assert_eq!(names(&tools), ["search", "x_y__search", "x_y__same", "z__same"]);
+        let [problem] = tools.problems() else { panic!("{:?}", tools.problems()) };
+        assert_eq!((problem.code, text.get(problem.span.clone())), (Code::Shadowed, Some(r#""search""#)));
+        assert!(tools.get("x_y__search").unwrap().json().starts_with(r#"{"name":"x_y__search""#));
+        assert_eq!(tools.get("search").unwrap().source(), Some("find"));
+    }
+
+    // N14
+    #[test]
+    fn a_tool_without_its_source_is_not_listed_and_says_why() {
+        let text = registry(&[r#"{"name":"t","source":{"target":"w","tool":"fetch"}}"#]);
+        let Compiled { plan, .. } = compiled(&text);
+        let mut down = catalog(&[("w", &[r#"{"name":"fetch"}"#])]);
+        down.targets[0].available = false;
+        for (offers, message, problems) in [
+            (Catalog::default(), "target `w` is not connected", 0),
+            (down, "target `w` is not connected", 0),
+            (catalog(&[("w", &[r#"{"name":"fetsh"}"#])]), "its source is missing at target `w`", 1),
+        ] {
+            let tools = plan.bind(&offers);
+            assert!(!names(&tools).contains(&"t"));
+            let Err(Refusal::Unavailable { message: said, .. }) = tools.call("t", None) else { panic!() };
+            assert!(said.contains(message), "{said}");
+            assert_eq!(tools.problems().len(), problems);
+        }
+        let missing = plan.bind(&catalog(&[("w", &[r#"{"name":"fetsh"}"#])]));
+        assert_eq!(missing.problems()[0].help.as_deref(), Some("did you mean `fetsh`?"));
+    }
+
+    // registry.md 5: a lone placeholder takes the type of the source
+    #[test]
+    fn a_lone_placeholder_becomes_what_the_source_wants() {
+        let schema = |kind: &str| format!(r#"{{"type":"object","properties":{{"f":{{"type":{kind}}}}}}}"#);
+        for (kind, value, expected) in [
+            (r#""integer""#, "${TIMEOUT}", Some("30")),
+            (r#""number""#, "${RATIO}", Some("0.50")),
+            (r#""boolean""#, "${FLAG}", Some("true")),
+            (r#""string""#, "${TIMEOUT}", Some(r#""30""#)),
+            (r#"["string","integer"]"#, "${TIMEOUT}", Some(r#""30""#)),
+            (r#"["integer","null"]"#, "${TIMEOUT}", Some("30")),
+            (r#""integer""#, "${WORD}", None),
+            (r#""integer""#, "${RATIO}", None),
+            (r#""boolean""#, "${TIMEOUT}", None),
+            (r#""integer""#, "${EMPTY}", None),
+        ] {
+            let text =
+                registry(&[&format!(r#"{{"name":"t","source":{{"target":"w","tool":"s"}},"hideFields":["f"],"defaults":{{"f":"{value}"}}}}"#)]);
+            let tools = compiled(&text).plan.bind(&source(&schema(kind)));
+            match expected {
+                Some(expected) => assert_eq!(sent(&tools, "t", "{}"), Ok(format!(r#"{{"f":{expected}}}"#)), "{kind} {value}"),
+                None => {
+                    let problem = &tools.problems()[0];
+                    assert_eq!((problem.code, problem.pointer.as_str()), (Code::BadDefault, "/tools/0/defaults/f"));
+                    assert!(!problem.message.contains("abc") && !problem.message.contains("0.50"), "{problem:?}");
+                    assert_eq!(tools.quarantined().len(), 1);
+                }
+            }
+        }
+    }
+
+    // V8, V9, V14, G1
+    #[test]
+    fn a_source_that_drifted_is_handled_as_the_tool_says() {
+        let offers = source(SCHEMA);
+        let pin = offers.targets[0].tools[0].pin;
+        let wrong = format!("sha256:{}", "0".repeat(64));
+        for (hash, mode, listed, problems) in [
+            (pin.to_string(), "", true, 0),
+            (wrong.clone(), "", false, 1),
+            (wrong.clone(), r#","onDrift":"quarantine""#, false, 1),
+            (wrong.clone(), r#","onDrift":"warn""#, true, 1),
+            (wrong.clone(), r#","onDrift":"ignore""#, true, 0),
+        ] {
+            let text = registry(&[
+                &format!(r#"{{"name":"t","source":{{"target":"w","tool":"s"}},"expectedSourceHash":"{hash}"{mode}}}"#),
+                r#"{"name":"child","source":"t"}"#,
+            ]);
+            let tools = compiled(&text).plan.bind(&offers);
+            assert_eq!((tools.get("t").is_some(), tools.get("child").is_some()), (listed, listed), "{hash} {mode}");
+            assert_eq!(tools.problems().len(), problems * 2, "{mode}");
+            assert_eq!(tools.quarantined().len(), if listed { 0 } else { 2 });
+            assert!(!names(&tools).contains(&"s"));
+            if let Some(problem) = tools.problems().first() {
+                assert!(problem.message.contains(&pin.to_string()) && problem.message.contains(&wrong));
+                assert_eq!(text.get(problem.span.clone()), Some(format!("\"{wrong}\"").as_str()));
+            }
+        }
+    }
+
+    // S4, S34, R-003-49, R-003-64: hides and overrides over a catalog
+    #[test]
+    fn hides_and_overrides_are_judged_against_the_source() {
+        for (members, options, code, place, quarantined) in [
+            (r#""hideFields":["nope"]"#, Options::default(), Code::UnknownField, r#""nope""#, false),
+            (r#""hideFields":["api_key"]"#, Options::default(), Code::CannotHide, r#""api_key""#, true),
+            (
+                r#""inputSchema":{"type":"object","properties":{"city":{"type":"string"}}}"#,
+                Options::default(),
+                Code::Incompatible,
+                r#"{"type":"object","properties":{"city":{"type":"string"}}}"#,
+                false,
+            ),
+            (
+                r#""inputSchema":{"type":"object","properties":{"city":{"type":"string"}}}"#,
+                Options { strict: true, ..Options::default() },
+                Code::Incompatible,
+                r#"{"type":"object","properties":{"city":{"type":"string"}}}"#,
+                true,
+            ),
+        ] {
+            let text = registry(&[&format!(r#"{{"name":"t","source":{{"target":"w","tool":"s"}},{members}}}"#)]);
+            let tools = compiled_with(&text, &options).unwrap().plan.bind(&source(SCHEMA));
+            let [problem] = tools.problems() else { panic!("{members}: {:?}", tools.problems()) };
+            assert_eq!((problem.code, text.get(problem.span.clone())), (code, Some(place)), "{problem:?}");
+            assert_eq!(tools.quarantined().len(), usize::from(quarantined), "{members}");
+            assert!(problem.message.starts_with("tool `t`: "));
+        }
+    }
+
+    // S9, D1: what came from the environment is shown nowhere
+    #[test]
+    fn defaults_are_shown_unless_they_are_secret() {
+        let tools = tool(SCHEMA, r#""defaults":{"city":"Oslo","api_key":"${KEY}"}"#);
+        let listed = tools.get("t").unwrap().json();
+        assert!(listed.contains(r#""default":"Oslo""#) && !listed.contains("k-1234567890"), "{listed}");
+        assert!(!listed.contains("required"), "{listed}");
+        let tools = tool(SCHEMA, r#""hideDefaulted":true,"defaults":{"api_key":"${KEY}"}"#);
+        let listed = tools.get("t").unwrap().json();
+        assert!(!listed.contains("api_key") && listed.contains(r#""required":["city"]"#), "{listed}");
+        assert_eq!(sent(&tools, "t", r#"{"city":"X"}"#).as_deref(), Ok(r#"{"city":"X","api_key":"k-1234567890"}"#));
+    }
+
+    // A10
+    #[test]
+    fn arguments_that_are_headers_are_known_by_their_exposed_names() {
+        let schema = r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"q":{}}}"#;
+        let tools = tool(schema, r#""arguments":{"area":{"source":"region"}}"#);
+        let headers: Vec<_> = tools.get("t").unwrap().headers().iter().map(|header| (header.name.as_str(), header.path.join("."))).collect();
+        assert_eq!(headers, [("Region", "area".to_owned())]);
+        let Ok(Step::Call(call)) = tools.call("t", None) else { panic!() };
+        assert_eq!(call.headers()[0].path, ["region"]);
+        let text = registry(&[r#"{"name":"t","source":{"target":"w","tool":"s"},"hideFields":["region"],"defaults":{"region":"${KEY}"}}"#]);
+        let tools = compiled(&text).plan.bind(&source(schema));
+        assert_eq!(tools.quarantined().len(), 1, "{:?}", tools.problems());
     }
 }

@@ -54,7 +54,8 @@ impl SourceTool {
     /// Checks a definition. What is wrong with it is said for the person who runs the target.
     pub fn read(json: &str) -> Result<SourceTool, String> {
         // Two readers must not see two different tools in one text.
-        let checked = check(json.as_bytes(), &Limits { duplicate_keys: false, ..Limits::REPLY }).map_err(|fault| format!("not a JSON object: {fault}"))?;
+        let checked =
+            check(json.as_bytes(), &Limits { duplicate_keys: false, ..Limits::REPLY }).map_err(|fault| format!("not a JSON object: {fault}"))?;
         let tool: Value = serde_json::from_str(json).map_err(|error| format!("not a JSON object: {error}"))?;
         let Some(members) = tool.as_object() else { return Err("not a JSON object".into()) };
         let Some(name) = members.get("name").and_then(Value::as_str) else { return Err("`name` is missing".into()) };
