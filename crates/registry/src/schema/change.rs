@@ -92,6 +92,7 @@ impl<'a> Level<'a> {
                 let kept = members.iter().filter_map(|(name, value)| {
                     let Some(member) = self.get(name) else { return Some((name.to_owned(), value.clone())) };
                     if member.gone {
+                        member.found.set(true);
                         changed = true;
                         return None;
                     }

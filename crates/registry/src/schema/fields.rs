@@ -88,6 +88,18 @@ pub(super) fn declared_at_top<'a>(document: &Document<'a>) -> Vec<&'a str> {
     find(document, &FieldPath::top("")).names
 }
 
+/// The names declared inside a member that several parts of a schema describe, one of them for every value; else none.
+pub(super) fn declared_inside<'t>(document: &Document<'t>, schema: &'t Tree, member: &str) -> Vec<&'t str> {
+    let parts = all_parts(document, &[schema]);
+    let described: Vec<(&Tree, bool)> = parts.iter().filter_map(|part| Some((part.object.get("properties")?.get(member)?, part.certain))).collect();
+    if described.len() < 2 || !described.iter().any(|(_, certain)| *certain) {
+        return Vec::new();
+    }
+    let schemas: Vec<&Tree> = described.into_iter().map(|(schema, _)| schema).collect();
+    let inside = all_parts(document, &schemas);
+    inside.iter().filter_map(|part| part.object.get("properties")?.as_object()).flat_map(Object::keys).collect()
+}
+
 /// The types a schema lets a value have; nothing, if it says nothing about them.
 pub(super) fn types(document: &Document, schema: &Tree) -> Option<Vec<&'static str>> {
     let mut found: Option<Vec<&'static str>> = None;
@@ -144,9 +156,9 @@ struct Part<'a> {
 /// How many parts are looked at; more only cost warnings.
 const MOST: usize = 256;
 
-fn all_parts<'a>(document: &Document<'a>, schemas: &[&'a Tree]) -> Vec<Part<'a>> {
-    let mut parts: Vec<Part<'a>> = Vec::new();
-    let mut waiting: Vec<(&'a Tree, bool)> = schemas.iter().rev().map(|schema| (*schema, true)).collect();
+fn all_parts<'t>(document: &Document<'t>, schemas: &[&'t Tree]) -> Vec<Part<'t>> {
+    let mut parts: Vec<Part<'t>> = Vec::new();
+    let mut waiting: Vec<(&'t Tree, bool)> = schemas.iter().rev().map(|schema| (*schema, true)).collect();
     while let Some((schema, certain)) = waiting.pop() {
         let Tree::Object(object) = schema else { continue };
         if parts.len() == MOST || parts.iter().any(|part| std::ptr::eq(part.object, object)) {

@@ -10,6 +10,7 @@
 use super::CannotShow;
 use super::change::{Level, Member, changed_list};
 use super::document::{DEPTH, Document, Holds, allows, matches, size};
+use super::fields::declared_inside;
 use super::reference::merged;
 use crate::name::Step;
 use transom_json::{Object, Tree};
@@ -41,7 +42,7 @@ struct Part {
 
 /// Applies the changes to the document's schema. Nothing, if there is nothing to do.
 pub(super) fn apply(document: &Document, changes: &Level) -> Result<Option<Tree>, CannotShow> {
-    let mut editor = Editor { document, trail: Vec::new(), following: Vec::new(), loosened: 0, losses: 0, conditions: 0 };
+    let mut editor = Editor { document, trail: Vec::new(), following: Vec::new(), loosened: 0, losses: 0, conditions: 0, cousins: Vec::new() };
     editor.level(document.root, changes, DEPTH).map_err(|stop| match stop {
         Stop::Cannot(cannot) | Stop::Unmet(cannot) => cannot,
     })
@@ -59,6 +60,8 @@ struct Editor<'d> {
     losses: usize,
     /// How many conditions (`if`, `not`, `contains`) surround the part at hand.
     conditions: usize,
+    /// Names that other parts declare at a level, which a part that is closed on its own would refuse.
+    cousins: Vec<(*const (), Vec<String>)>,
 }
 
 impl Editor<'_> {
@@ -67,15 +70,17 @@ impl Editor<'_> {
         if level.is_empty() {
             return Ok(None);
         }
+        self.meet_cousins(schema, level);
         let mut part = self.part(schema, level, depth)?;
         if level.items.as_ref().is_some_and(|items| items.close.get()) {
             part.tree = part.tree.or_else(|| with_closed_items(schema));
         }
+        part.tree = fewer(part.tree.as_ref().unwrap_or(schema), level).or(part.tree);
         if !part.lost && !level.close.get() {
             return Ok(part.tree);
         }
         let tree = part.tree.unwrap_or_else(|| schema.clone());
-        Ok(Some(self.closed(tree, depth)?))
+        Ok(Some(self.closed(tree, level, depth)?))
     }
 
     /// One of the schemas that describe the value of a level.
@@ -92,10 +97,19 @@ impl Editor<'_> {
             draft.lost = inner.lost;
             referred = inner.tree;
             if !self.document.dialect.modern {
-                // Older dialects ignore what stands beside a reference.
-                let Some(target) = referred else { return Ok(Part::default()) };
+                // Older dialects ignore what stands beside a reference, but readers do not: if it names what is hidden, it goes.
+                self.conditions += 1;
+                let beside = self.keywords(&mut draft, level, depth);
+                self.conditions -= 1;
+                beside?;
+                if referred.is_none() && !draft.lost {
+                    return Ok(Part::default());
+                }
+                let target = referred.unwrap_or_else(|| target.clone());
                 self.document.spend(size(&target))?;
-                return Ok(Part { tree: Some(merged(object, target, false)), lost: inner.lost });
+                let lost = draft.lost;
+                let own = draft.finish();
+                return Ok(Part { tree: Some(merged(own.as_ref().and_then(Tree::as_object).unwrap_or(object), target, false)), lost });
             }
         }
         self.keywords(&mut draft, level, depth)?;
@@ -123,7 +137,6 @@ impl Editor<'_> {
                 "patternProperties" => self.patterns(draft, value, level, depth)?,
                 "propertyNames" => self.property_names(draft, value, level),
                 "additionalProperties" | "unevaluatedProperties" => self.refuse_what_others_share(object, value, level, depth)?,
-                "minProperties" => minimum(draft, value, level),
                 "allOf" => {
                     if let Some(list) = self.branches(draft, value, level, depth, false)? {
                         draft.set(keyword, Tree::Array(list));
@@ -166,12 +179,14 @@ impl Editor<'_> {
                 "const" => {
                     if let Some(stripped) = level.stripped(value) {
                         self.loosened += 1;
+                        self.losses += 1;
                         draft.set(keyword, stripped);
                     }
                 }
                 "examples" | "enum" => {
                     let Some(Tree::Array(list)) = value.as_array().and_then(|list| changed_list(list, |each| level.stripped(each))) else { continue };
                     self.loosened += usize::from(keyword == "enum");
+                    self.losses += usize::from(keyword == "enum");
                     draft.set(keyword, Tree::Array(without_repeats(list)));
                 }
                 _ => {
@@ -497,18 +512,44 @@ impl Editor<'_> {
         outcome
     }
 
+    /// Where several parts describe the same member, what one of them declares inside it must stay possible for the others.
+    fn meet_cousins(&mut self, schema: &Tree, level: &Level) {
+        if !schema.as_object().is_some_and(is_composed) {
+            return;
+        }
+        for member in level.members().iter().filter(|member| !member.gone && !member.inside.is_empty()) {
+            let names = declared_inside(self.document, schema, member.name);
+            let shown = names.into_iter().filter(|name| member.inside.get(name).is_none_or(|inner| !inner.gone)).map(str::to_owned).collect();
+            self.cousins.push((std::ptr::from_ref(&member.inside).cast(), shown));
+        }
+    }
+
     /// Closes a level: names that are not declared are refused.
-    fn closed(&mut self, schema: Tree, depth: usize) -> Outcome<Tree> {
+    fn closed(&mut self, schema: Tree, level: &Level, depth: usize) -> Outcome<Tree> {
         let mut object = match schema {
             Tree::Object(object) => object,
             Tree::Bool(true) => Object::default(),
             other => return Ok(other),
         };
+        while let Some(reference) = object.get("$ref").and_then(Tree::as_str)
+            && !self.document.dialect.modern
+        {
+            let target = self.document.follow(reference).map_err(|why| self.cannot(format!("the reference `{reference}` {why}")))?;
+            self.document.spend(size(target))?;
+            object = match merged(&object, target.clone(), false) {
+                Tree::Object(object) => object,
+                other => return Ok(other),
+            };
+        }
         if !allows(&object, "object") {
             return Ok(Tree::Object(object));
         }
         let is_closed = object.get("additionalProperties") == Some(&Tree::Bool(false));
-        let composed = IN_PLACE.iter().any(|keyword| object.contains_key(keyword));
+        let composed = is_composed(&object);
+        let cousins = self.cousins.iter().find(|(of, _)| std::ptr::eq(*of, std::ptr::from_ref(level).cast()));
+        if let Some((_, names)) = cousins.filter(|_| !is_closed) {
+            declare(&mut object, "properties", names.clone());
+        }
         if is_closed || !composed {
             object.insert("additionalProperties", Tree::Bool(false));
         } else if self.document.dialect.modern {
@@ -595,22 +636,8 @@ impl Editor<'_> {
         let mut names = Vec::new();
         let mut patterns = Vec::new();
         self.declared(object, &mut names, &mut patterns, depth)?;
-        let mut declare = |keyword: &str, found: Vec<String>| {
-            if found.is_empty() {
-                return;
-            }
-            if !object.contains_key(keyword) {
-                object.insert(keyword, Tree::object());
-            }
-            let Some(declared) = object.get_mut(keyword).and_then(Tree::as_object_mut) else { return };
-            for name in found {
-                if !declared.contains_key(&name) {
-                    declared.insert(name, Tree::Bool(true));
-                }
-            }
-        };
-        declare("properties", names);
-        declare("patternProperties", patterns);
+        declare(object, "properties", names);
+        declare(object, "patternProperties", patterns);
         object.insert("additionalProperties", Tree::Bool(false));
         Ok(())
     }
@@ -653,6 +680,25 @@ impl Editor<'_> {
 
 /// Keywords that describe the same value as the schema they stand in.
 pub(super) const IN_PLACE: [&str; 9] = ["$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies"];
+
+fn is_composed(schema: &Object) -> bool {
+    IN_PLACE.iter().any(|keyword| schema.contains_key(keyword))
+}
+
+/// Declares names, or patterns, that are described elsewhere.
+fn declare(object: &mut Object, keyword: &str, found: Vec<String>) {
+    let declared = object.get(keyword).and_then(Tree::as_object);
+    let new: Vec<String> = found.into_iter().filter(|name| declared.is_none_or(|declared| !declared.contains_key(name))).collect();
+    if new.is_empty() {
+        return;
+    }
+    if declared.is_none() {
+        object.insert(keyword, Tree::object());
+    }
+    if let Some(declared) = object.get_mut(keyword).and_then(Tree::as_object_mut) {
+        new.into_iter().for_each(|name| declared.insert(name, Tree::Bool(true)));
+    }
+}
 
 /// A schema while it is rewritten.
 struct Draft<'o> {
@@ -753,16 +799,17 @@ fn either(branches: Vec<Tree>) -> Tree {
 }
 
 /// What is filled in counts towards the number of members that the source asks for.
-fn minimum(draft: &mut Draft, value: &Tree, level: &Level) {
-    let filled = level.members().iter().filter(|member| member.supplied).count();
-    let Tree::Number(spelling) = value else { return };
-    if filled == 0 {
-        return;
+fn fewer(schema: &Tree, level: &Level) -> Option<Tree> {
+    let Tree::Object(object) = schema else { return None };
+    let Some(Tree::Number(spelling)) = object.get("minProperties") else { return None };
+    let filled = level.members().iter().filter(|member| member.supplied && member.found.get()).count();
+    let least: usize = spelling.parse().ok().filter(|_| filled > 0)?;
+    let mut object = object.clone();
+    match least.saturating_sub(filled) {
+        0 => drop(object.remove("minProperties")),
+        fewer => object.insert("minProperties", Tree::Number(fewer.to_string().into())),
     }
-    match spelling.parse::<usize>().ok().and_then(|least| least.checked_sub(filled)).filter(|least| *least > 0) {
-        Some(least) => draft.set("minProperties", Tree::Number(least.to_string().into())),
-        None => draft.remove("minProperties"),
-    }
+    Some(Tree::Object(object))
 }
 
 /// Writes description and default of a member onto its schema; whether that changed it.

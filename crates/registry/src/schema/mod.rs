@@ -15,6 +15,8 @@ mod prove;
 mod reference;
 
 #[cfg(test)]
+mod invariants;
+#[cfg(test)]
 mod tests;
 
 pub use named::{BadReference, resolve_named};
@@ -259,10 +261,10 @@ pub fn show(wanted: &Wanted) -> Result<Shown, CannotShow> {
     let changes = changes(wanted, &hidden, &names);
     let mut notices = Vec::new();
     let schema = match &base {
-        None => rewritten(&source, &changes, &mut |changes| inherited_proofs(&hidden, &names, changes))?,
+        None => rewritten(&source, &changes, &|changes| inherited_proofs(&hidden, &names, changes))?,
         Some(own) => {
             required_but_hidden(&source, &hidden)?;
-            rewritten(own, &changes, &mut |changes| replaced_proofs(&source, &hidden, &names, changes))?
+            rewritten(own, &changes, &|changes| replaced_proofs(&source, &hidden, &names, changes))?
         }
     };
     let schema = of_type_object(schema)?;
@@ -339,24 +341,17 @@ fn changes<'a>(wanted: &Wanted<'a>, hidden: &[Hidden<'a>], names: &Names<'a>) ->
 }
 
 /// Applies the changes, and closes more levels until it is proven that what must be gone is gone.
-fn rewritten(document: &Document, changes: &Level, proofs: &mut dyn FnMut(&Level) -> Vec<FieldPath>) -> Result<Tree, CannotShow> {
+fn rewritten(document: &Document, changes: &Level, proofs: &dyn Fn(&Level) -> Vec<FieldPath>) -> Result<Tree, CannotShow> {
     if changes.is_empty() {
         return Ok(document.root.clone());
     }
     loop {
-        let Some(edited) = hide::apply(document, changes)? else {
-            match unproven(document, proofs(changes))? {
-                Some(path) if close_next(changes, &path) => continue,
-                Some(path) => return Err(not_proven(&path)),
-                None => return Ok(document.root.clone()),
-            }
-        };
-        let edited = reference::settled(document, edited)?;
-        let shown = Document::open(&edited)?;
+        let edited = hide::apply(document, changes)?.map(|edited| reference::settled(document, edited)).transpose()?;
+        let shown = Document::open(edited.as_ref().unwrap_or(document.root))?;
         match unproven(&shown, proofs(changes))? {
             Some(path) if close_next(changes, &path) => {}
-            Some(path) => return Err(not_proven(&path)),
-            None => return Ok(edited),
+            Some(path) => return Err(not_proven(document, &path)),
+            None => return Ok(edited.unwrap_or_else(|| document.root.clone())),
         }
     }
 }
@@ -370,8 +365,9 @@ fn unproven(shown: &Document, proofs: Vec<FieldPath>) -> Result<Option<FieldPath
     Ok(None)
 }
 
-fn not_proven(path: &FieldPath) -> CannotShow {
-    CannotShow::NotProven { place: Vec::new(), why: format!("the schema may still accept `{path}`") }
+fn not_proven(document: &Document, path: &FieldPath) -> CannotShow {
+    let why = if document.dialect.known { format!("the schema may still accept `{path}`") } else { "its `$schema` names a dialect that is not known".to_owned() };
+    CannotShow::NotProven { place: Vec::new(), why }
 }
 
 /// Marks the innermost level around a field that is not marked yet; false, if all are.

@@ -41,7 +41,7 @@ impl Prover<'_> {
             }
         }
         let own = match steps.split_first() {
-            Some((Step::Member(name), rest)) => self.forbids_member(object, name, rest, depth)?,
+            Some((Step::Member(name), rest)) => self.forbids_member(object, steps, name, rest, depth)?,
             Some((Step::Items, rest)) => self.forbids_in_items(object, rest, depth)?,
             // The value itself is what must not be there.
             None => false,
@@ -62,7 +62,7 @@ impl Prover<'_> {
         Ok(false)
     }
 
-    fn forbids_member(&self, object: &Object, name: &str, rest: &[Step], depth: usize) -> Result<bool, CannotShow> {
+    fn forbids_member(&self, object: &Object, steps: &[Step], name: &str, rest: &[Step], depth: usize) -> Result<bool, CannotShow> {
         if !allows(object, "object") {
             return Ok(true);
         }
@@ -90,7 +90,7 @@ impl Prover<'_> {
             return Ok(*others == Tree::Bool(false) || !rest.is_empty() && self.forbids(others, rest, depth)?);
         }
         if !described && self.document.dialect.modern && object.get("unevaluatedProperties") == Some(&Tree::Bool(false)) {
-            return Ok(!self.evaluates_in_place(object, name, depth)?);
+            return Ok(!self.evaluates_in_place(object, steps, name, depth)?);
         }
         Ok(false)
     }
@@ -114,9 +114,9 @@ impl Prover<'_> {
         Ok(true)
     }
 
-    /// Whether a member of this name may count as evaluated by a keyword that describes the same value, other than the
-    /// schema's own `properties`.
-    fn evaluates_in_place(&self, object: &Object, name: &str, depth: usize) -> Result<bool, CannotShow> {
+    /// Whether the member may count as evaluated by a keyword that describes the same value, other than the schema's own
+    /// `properties`. A branch that forbids what the steps lead to never holds when it is there, and evaluates nothing then.
+    fn evaluates_in_place(&self, object: &Object, steps: &[Step], name: &str, depth: usize) -> Result<bool, CannotShow> {
         if object.contains_key("$dynamicRef") || object.contains_key("$recursiveRef") {
             return Ok(true);
         }
@@ -132,7 +132,7 @@ impl Prover<'_> {
                 (_, Some(branch)) => vec![branch],
             };
             for branch in branches {
-                if self.evaluates(branch, name, depth)? {
+                if self.evaluates(branch, steps, name, depth)? && !self.forbids(branch, steps, depth)? {
                     return Ok(true);
                 }
             }
@@ -140,7 +140,7 @@ impl Prover<'_> {
         Ok(false)
     }
 
-    fn evaluates(&self, schema: &Tree, name: &str, depth: usize) -> Result<bool, CannotShow> {
+    fn evaluates(&self, schema: &Tree, steps: &[Step], name: &str, depth: usize) -> Result<bool, CannotShow> {
         let Tree::Object(object) = schema else { return Ok(false) };
         let Some(depth) = depth.checked_sub(1) else { return Ok(true) };
         self.document.spend(1)?;
@@ -150,7 +150,7 @@ impl Prover<'_> {
         if declared || by_pattern || opens("additionalProperties") || opens("unevaluatedProperties") {
             return Ok(true);
         }
-        self.evaluates_in_place(object, name, depth)
+        self.evaluates_in_place(object, steps, name, depth)
     }
 
     /// The schemas whose pattern fits the name; nothing, if a pattern cannot be read.
