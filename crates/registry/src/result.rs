@@ -19,6 +19,7 @@ pub use plan::BadField;
 use plan::Plan;
 use project::{Unshaped, Writer};
 use std::borrow::Cow;
+use std::ops::Range;
 use transom_json::write::{self, Edit};
 use transom_json::{Json, Key, Kind, Tree};
 
@@ -147,18 +148,19 @@ impl Projection {
 
     /// Shapes a whole result. `wrap_arrays` is for clients of the legacy era, whose `structuredContent` has to be an object.
     pub fn apply<'t>(&self, result: Json<'t>, wrap_arrays: bool) -> Shaped<'t> {
-        if result.get("isError").is_some_and(|error| error.raw() == "true") {
+        let parts = Parts::of(result);
+        if parts.is_error {
             return failed(result, self.shaping.errors);
         }
-        if result.get("resultType").is_some_and(|kind| kind.raw() == "\"input_required\"") {
+        if parts.is_question {
             return question(result);
         }
-        let projected = match result.get("structuredContent").filter(|content| content.kind() != Kind::Null) {
-            Some(content) => Indexed::whole(content.raw()).ok_or(Unshaped::TooLarge).and_then(|found| self.projected(result, &found, wrap_arrays)),
+        let projected = match parts.structured {
+            Some(content) => Indexed::whole(content.raw()).ok_or(Unshaped::TooLarge).and_then(|found| self.projected(&parts, &found, wrap_arrays)),
             None => {
-                let texts: Vec<Cow<'_, str>> = texts(result).collect();
+                let texts: Vec<Cow<'_, str>> = parts.texts().collect();
                 let found = embedded::find(&texts, self.plan.needs_object()).found;
-                found.ok_or(Unshaped::NoJson).and_then(|found| self.projected(result, &found, wrap_arrays))
+                found.ok_or(Unshaped::NoJson).and_then(|found| self.projected(&parts, &found, wrap_arrays))
             }
         };
         match projected {
@@ -171,7 +173,7 @@ impl Projection {
     }
 
     /// The result with the projection of this document in place of its content.
-    fn projected(&self, result: Json<'_>, document: &Indexed<'_>, wrap_arrays: bool) -> Result<String, Unshaped> {
+    fn projected(&self, parts: &Parts<'_>, document: &Indexed<'_>, wrap_arrays: bool) -> Result<String, Unshaped> {
         let forms = Forms::default();
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(b"{\"structuredContent\":");
@@ -181,27 +183,27 @@ impl Projection {
             const WRAP: &[u8] = b"{\"items\":";
             out.splice(unwrapped..unwrapped, WRAP.iter().copied());
             out.push(b'}');
-            self.finish(&mut out, range.start + WRAP.len()..range.end + WRAP.len(), result);
+            self.finish(&mut out, range.start + WRAP.len()..range.end + WRAP.len(), parts);
         } else {
-            self.finish(&mut out, range, result);
+            self.finish(&mut out, range, parts);
         }
         // Slices of text, and text of our own.
         String::from_utf8(out).map_err(|_| Unshaped::TooLarge)
     }
 
     /// The content, which is the projection as text, and `_meta`.
-    fn finish(&self, out: &mut Vec<u8>, projection: std::ops::Range<usize>, result: Json<'_>) {
+    fn finish(&self, out: &mut Vec<u8>, projection: Range<usize>, parts: &Parts<'_>) {
         out.extend_from_slice(b",\"content\":[{\"type\":\"text\",\"text\":\"");
         project::quote_from_within(out, projection);
         out.extend_from_slice(b"\"}");
         if self.shaping.keep_content {
-            for block in blocks(result).filter(|block| !is_text(*block)) {
+            for block in parts.blocks().filter(|block| text(*block).is_none()) {
                 out.push(b',');
                 out.extend_from_slice(block.raw().as_bytes());
             }
         }
         out.push(b']');
-        if let Some(meta) = result.get("_meta") {
+        if let Some(meta) = parts.meta {
             out.extend_from_slice(b",\"_meta\":");
             out.extend_from_slice(meta.raw().as_bytes());
         }
@@ -233,14 +235,50 @@ fn error(text: &str, meta: Option<Json<'_>>) -> String {
     format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"isError\":true{meta}}}", write::quoted(text))
 }
 
-fn blocks(result: Json<'_>) -> impl Iterator<Item = Json<'_>> {
-    result.get("content").into_iter().flat_map(Json::elements)
+/// The members of a result that matter here, found in one pass.
+#[derive(Default)]
+struct Parts<'t> {
+    is_error: bool,
+    is_question: bool,
+    structured: Option<Json<'t>>,
+    content: Option<Json<'t>>,
+    meta: Option<Json<'t>>,
 }
 
-fn is_text(block: Json<'_>) -> bool {
-    block.get("type").and_then(Json::string).as_deref() == Some("text")
+impl<'t> Parts<'t> {
+    fn of(result: Json<'t>) -> Parts<'t> {
+        let mut parts = Parts::default();
+        for (key, value) in result.members() {
+            match key.text().as_ref() {
+                "isError" => parts.is_error = value.bool() == Some(true),
+                "resultType" => parts.is_question = value.string().as_deref() == Some("input_required"),
+                "structuredContent" => parts.structured = Some(value).filter(|content| content.kind() != Kind::Null),
+                "content" => parts.content = Some(value),
+                "_meta" => parts.meta = Some(value),
+                _ => {}
+            }
+        }
+        parts
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = Json<'t>> + use<'t> {
+        self.content.into_iter().flat_map(Json::elements)
+    }
+
+    fn texts(&self) -> impl Iterator<Item = Cow<'t, str>> + use<'t> {
+        self.blocks().filter_map(text).filter_map(|text| text?.string())
+    }
 }
 
-fn texts(result: Json<'_>) -> impl Iterator<Item = Cow<'_, str>> {
-    blocks(result).filter(|block| is_text(*block)).filter_map(|block| block.get("text")?.string())
+/// The text of a text block, if it is one; it may lack its text.
+fn text(block: Json<'_>) -> Option<Option<Json<'_>>> {
+    let (mut is_text, mut text) = (false, None);
+    for (key, value) in block.members() {
+        match key.text().as_ref() {
+            "type" => is_text = value.string().as_deref() == Some("text"),
+            "text" => text = Some(value),
+            _ => {}
+        }
+    }
+    is_text.then_some(text)
 }

@@ -60,10 +60,13 @@ impl Query {
                 work = work.saturating_add(1);
                 continue;
             }
+            // `..` reaches a value once from each container around it that is in the list.
+            let levels = if segment.descendant { depth.max(1) } else { 1 };
+            if !single {
+                times = times.saturating_mul(levels);
+            }
+            let below = if single { times.saturating_mul(levels) } else { times };
             single = false;
-            // Below `..` a value is reached once from each container around it.
-            let reached = if segment.descendant { depth.max(1) } else { 1 };
-            times = times.saturating_mul(reached);
             let visits = times.saturating_mul(nodes);
             let mut overlapping = 0u64;
             let mut names: Vec<&str> = Vec::new();
@@ -79,7 +82,7 @@ impl Query {
                         for query in queries {
                             let each = query.work(nodes, depth);
                             // `@` runs on each child, and the children of a level share the values below it; `$` starts over each time.
-                            let runs = if query.absolute || query.is_singular() { visits } else { times };
+                            let runs = if query.absolute || query.is_singular() { visits } else { below };
                             work = work.saturating_add(runs.saturating_mul(each));
                         }
                     }

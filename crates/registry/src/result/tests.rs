@@ -1,13 +1,15 @@
 //! cases.md 6.4 (projection), 6.5; security.md E1-E7, E12.
 
 use super::*;
+use proptest::prelude::*;
+use serde_json::Value;
 use transom_json::{Limits, check};
 
 /// Doc D of cases.md 6.4.
 const D: &str = r#"{"a":1,"items":[{"n":"x","t":[1,2]},{"n":"y","t":[3]}],"one":[{"n":"z"}],"empty":[],"nul":null,"d":{"e":{"f":[10,20,30]}},"odd key":5,"users":[{"e":"a"},{},{"e":"c"}],"zero":0,"f":false}"#;
 
 fn tree(text: &str) -> Tree {
-    Tree::from(check(text.as_bytes(), &Limits::REPLY).unwrap_or_else(|fault| panic!("{text}: {fault}")))
+    Tree::from(check(text.as_bytes(), &Limits::REPLY).unwrap_or_else(|fault| panic!("{}: {fault}", text.get(..200).unwrap_or(text))))
 }
 
 fn compile_with(schema: &str, shaping: Shaping) -> Projection {
@@ -443,4 +445,115 @@ fn what_cannot_be_used_is_named_with_its_place() {
     }
     let several = object(r#""x":{"sourceField":"a"},"y":{"sourceField":"$["},"z":{"sourceField":"$.z"}"#);
     assert_eq!(Projection::compile(&tree(&several), &Rules::default(), &Shaping::default()).unwrap_err().len(), 2);
+}
+
+#[test]
+fn a_projection_costs_no_more_than_its_budget() {
+    // E12: the path, the document, the output
+    let wide = format!("[{}0]", "{\"a\":0},".repeat(100_000));
+    let schema = |path: &str| format!(r#"{{"type":"array","sourceField":"{path}"}}"#);
+    assert!(project(&schema("$[0:2]"), &wide).starts_with("[{"));
+    assert_eq!(project(&schema("$..[*,*,*,*,*,*]"), &wide), "The tool's answer is too large to be shaped.");
+    // Each value of a deep document with all that is below it: little work, much output.
+    let deep = format!("{}\"{}\"{}", "[".repeat(60), "x".repeat(1024 * 1024), "]".repeat(60));
+    assert_eq!(project(&schema("$..*"), &deep), "The tool's answer is too large to be shaped.");
+    // Paths inside items share one budget for all items.
+    let nested = (0..6).fold("{}".to_owned(), |items, _| format!(r#"{{"type":"array","sourceField":"$..*","items":{items}}}"#));
+    let deep = format!("{}1{}", "[".repeat(60), "]".repeat(60));
+    assert_eq!(project(&nested, &deep), "The tool's answer is too large to be shaped.");
+}
+
+/// A document in which every scalar and every key that no path names is a word of its own.
+fn documents() -> impl Strategy<Value = Value> {
+    let leaf = Just(Value::Null);
+    let shape = leaf.prop_recursive(4, 40, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec(("[abcd]", inner), 0..4).prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    });
+    shape.prop_map(|mut value| {
+        name_leaves(&mut value, &mut 0);
+        value
+    })
+}
+
+fn name_leaves(value: &mut Value, next: &mut usize) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(|element| name_leaves(element, next)),
+        Value::Object(members) => members.values_mut().for_each(|member| name_leaves(member, next)),
+        _ => {
+            *next += 1;
+            *value = Value::from(format!("leaf{next}."));
+        }
+    }
+}
+
+/// The words of all scalars in a text.
+fn leaves(text: &str) -> Vec<String> {
+    text.split("leaf").skip(1).filter_map(|rest| rest.split_once('.')).map(|(number, _)| format!("leaf{number}.")).collect()
+}
+
+fn below(path: &str, value: &Value) -> Vec<Value> {
+    serde_json_path::JsonPath::parse(path).unwrap().query(value).iter().map(|value| (*value).clone()).collect()
+}
+
+const PATHS: [&str; 10] = ["$.a", "$.b.c", "$[0]", "$[*].a", "$..b", "$.c[?@.a]", "$.a[-1]", "$['d','a']", "$..[0:2]", "$.b[*].c"];
+
+proptest! {
+    /// E3, N4: whatever the target answers, no value leaves that no path selects.
+    #[test]
+    fn a_projection_never_has_a_value_that_no_path_selects(
+        document in documents(),
+        extra in documents(),
+        outer in prop::sample::select(&PATHS[..]),
+        rows in prop::sample::select(&PATHS[..]),
+        inner in prop::sample::select(&PATHS[..]),
+        declared in prop::sample::select(vec!["", r#""type":"array","#, r#""type":"string","#, r#""type":"object","#]),
+        channel in 0..4,
+    ) {
+        prop_assume!(document.is_array() || document.is_object());
+        let schema = format!(
+            r#"{{"type":"object","properties":{{"x":{{{declared}"sourceField":"{outer}"}},"rows":{{"type":"array","sourceField":"{rows}","items":{{"type":"object","properties":{{"y":{{"sourceField":"{inner}"}},"d":{{}}}}}}}},"t":{{"template":"<{{v}}>","vars":{{"v":"{inner}"}}}}}}}}"#
+        );
+        let extra = extra.to_string().replace("leaf", "leafextra");
+        let result = match channel {
+            0 => format!(r#"{{"structuredContent":{document},"content":[{{"type":"text","text":{}}}],"other":{extra}}}"#, write::quoted(&extra)),
+            1 => answered(&[&document.to_string(), &extra]),
+            2 => answered(&["prose", &format!("Here:\n```json\n{document}\n```\n{extra}")]),
+            _ => format!(r#"{{"content":[{{"type":"resource","resource":{extra}}},{{"type":"text","text":{}}}]}}"#, write::quoted(&document.to_string())),
+        };
+        let shaped = compile(&schema).apply(check(result.as_bytes(), &Limits::REPLY).unwrap(), false);
+        prop_assert!(check(shaped.json.as_bytes(), &Limits::REQUEST).is_ok(), "{}", shaped.json);
+
+        let mut selected = below(outer, &document);
+        for row in below(rows, &document).into_iter().flat_map(|row| match row {
+            Value::Array(elements) => [vec![Value::Array(elements.clone())], elements].concat(),
+            row => vec![row],
+        }) {
+            selected.extend(below(inner, &row));
+            selected.extend(below("$.d", &row));
+        }
+        selected.extend(below(inner, &document));
+        let allowed: Vec<String> = selected.iter().flat_map(|value| leaves(&value.to_string())).collect();
+        for leaf in leaves(&shaped.json) {
+            prop_assert!(allowed.contains(&leaf), "{} in {}", leaf, shaped.json);
+        }
+    }
+
+    /// Compile and apply take whatever comes.
+    #[test]
+    fn no_schema_and_no_result_makes_it_panic(
+        schema in documents(),
+        path in prop::sample::select(&PATHS[..]),
+        text in r#"([\[\]{}",:0-9a \n\\]|```|\{"a":|\[\{){0,40}"#,
+    ) {
+        let words = schema.to_string().replace("\"a\"", "\"properties\"").replace("\"b\"", "\"sourceField\"").replace("\"c\"", "\"items\"").replace("\"leaf1.\"", &format!("\"{path}\""));
+        let schema = Tree::from(Json::trusted(&words));
+        if let Ok(Some(projection)) = Projection::compile(&schema, &Rules::default(), &Shaping::default()) {
+            let result = answered(&[&text]);
+            prop_assert!(check(projection.apply(Json::trusted(&result), true).json.as_bytes(), &Limits::REPLY).is_ok());
+        }
+        prop_assert_eq!(advertised(&advertised(&schema)), advertised(&schema));
+    }
 }
