@@ -11,6 +11,7 @@ mod plan;
 mod project;
 #[cfg(test)]
 mod tests;
+mod validate;
 
 use crate::embedded;
 use crate::path::{Document, Forms, Indexed, Rules};
@@ -22,6 +23,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use transom_json::write::{self, Edit};
 use transom_json::{Json, Key, Kind, Tree};
+use validate::Demands;
 
 /// What happens to a field that has no value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +101,8 @@ pub enum Refused {
     WrongShape,
     /// A field that has to be there is not.
     Missing,
+    /// A field has a value that the output schema does not allow.
+    Invalid,
     /// Shaping it would cost too much.
     TooLarge,
 }
@@ -110,6 +114,7 @@ impl Refused {
             Refused::NoJson => "no_json",
             Refused::WrongShape => "wrong_shape",
             Refused::Missing => "missing_field",
+            Refused::Invalid => "invalid",
             Refused::TooLarge => "too_large",
         }
     }
@@ -119,6 +124,7 @@ impl Refused {
 #[derive(Clone, Debug)]
 pub struct Projection {
     plan: Plan,
+    demands: Option<Demands>,
     shaping: Shaping,
 }
 
@@ -142,8 +148,9 @@ impl Projection {
     /// );
     /// ```
     pub fn compile(output_schema: &Tree, rules: &Rules, shaping: &Shaping) -> Result<Option<Projection>, Vec<BadField>> {
-        let plan = plan::compile(output_schema, rules, shaping.on_missing)?;
-        Ok(plan.map(|plan| Projection { plan, shaping: *shaping }))
+        let Some(plan) = plan::compile(output_schema, rules, shaping.on_missing)? else { return Ok(None) };
+        let demands = Demands::of(output_schema).map_err(|bad| vec![bad])?;
+        Ok(Some(Projection { plan, demands, shaping: *shaping }))
     }
 
     /// Shapes a whole result. `wrap_arrays` is for clients of the legacy era, whose `structuredContent` has to be an object.
@@ -179,6 +186,12 @@ impl Projection {
         out.extend_from_slice(b"{\"structuredContent\":");
         let unwrapped = out.len();
         let range = Writer::new(&self.plan, Document::new(document, &forms)).write(&mut out)?;
+        if let Some(demands) = &self.demands {
+            let projection = std::str::from_utf8(out.get(range.clone()).unwrap_or_default()).unwrap_or_default();
+            if let Some(place) = demands.broken(Json::trusted(projection)) {
+                return Err(Unshaped::Invalid(place));
+            }
+        }
         if wrap_arrays && out.get(unwrapped) == Some(&b'[') {
             const WRAP: &[u8] = b"{\"items\":";
             out.splice(unwrapped..unwrapped, WRAP.iter().copied());

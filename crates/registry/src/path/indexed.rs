@@ -33,16 +33,21 @@ struct Node {
 impl<'t> Indexed<'t> {
     /// Reads a text that is one value, white space around it aside.
     pub fn whole(text: &'t str) -> Option<Indexed<'t>> {
-        let (indexed, end) = Indexed::first(text).ok()?;
+        // Room for what a text of this length usually has.
+        let (indexed, end) = Indexed::read(text, Vec::with_capacity((text.len() / 16).min(4096))).ok()?;
         text.get(end..)?.trim_start_matches([' ', '\t', '\n', '\r']).is_empty().then_some(indexed)
     }
 
     /// Reads the value that the text begins with, and says where it ends. If there is none, says how far the text was read.
     pub fn first(text: &'t str) -> Result<(Indexed<'t>, usize), usize> {
+        Indexed::read(text, Vec::new())
+    }
+
+    fn read(text: &'t str, nodes: Vec<Node>) -> Result<(Indexed<'t>, usize), usize> {
         if u32::try_from(text.len()).is_err() {
             return Err(0);
         }
-        let mut scan = Scan { bytes: text.as_bytes(), at: 0, nodes: Vec::new(), open: Vec::new(), depth: 0 };
+        let mut scan = Scan { bytes: text.as_bytes(), at: 0, nodes, open: Vec::new(), depth: 0 };
         match scan.run() {
             Some(()) => Ok((Indexed { text, nodes: scan.nodes, depth: scan.depth }, scan.at)),
             None => Err(scan.at),

@@ -292,6 +292,21 @@ fn a_required_field_that_is_missing_makes_an_error_with_its_name() {
 }
 
 #[test]
+fn a_projection_that_the_advertised_schema_does_not_allow_is_an_error() {
+    // E4
+    let schema = object(r#""unit":{"type":"string","enum":["C","F"],"sourceField":"$.u"},"t":{"type":"number","maximum":100,"sourceField":"$.t"}"#);
+    assert_eq!(project(&schema, r#"{"u":"C","t":3}"#), r#"{"unit":"C","t":3}"#);
+    assert_eq!(project(&schema, r#"{"t":"3"}"#), r#"{"t":3}"#);
+    let refused = project(&schema, r#"{"u":"internal_cost","t":3}"#);
+    assert!(refused.contains("\"/unit\"") && !refused.contains("internal_cost"), "{refused}");
+    assert!(project(&schema, r#"{"t":1e400}"#).contains("\"/t\""));
+    let null = Shaping { on_missing: OnMissing::Null, ..Shaping::default() };
+    assert_eq!(project_with(&schema, r#"{"t":3}"#, null), r#"{"unit":null,"t":3}"#);
+    let bad = Projection::compile(&tree(&object(r#""u":{"sourceField":"$.u","pattern":"("}"#)), &Rules::default(), &null).unwrap_err();
+    assert!(bad.first().is_some_and(|bad| bad.message.contains("not JSON Schema")), "{bad:?}");
+}
+
+#[test]
 fn only_what_the_schema_names_is_left_of_a_result() {
     // E1-E4, E6, O1, O2, O6, O8, J34, J35
     let projection = compile(&object(r#""temp":{"sourceField":"$.current.temp_c"}"#));
