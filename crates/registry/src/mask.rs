@@ -204,6 +204,7 @@ fn lower_escapes(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const CANARY: &str = "CANARY-7f3a/é\"x y\n0";
 
@@ -290,5 +291,35 @@ mod tests {
         // D5, N6
         let secret = Secret::new("supersecret1");
         assert_eq!(format!("{:?} {:?}", Mask::new([&secret]).unwrap(), secret), "Mask [redacted]");
+    }
+
+    /// A JSON string in one of the many ways to spell it.
+    fn spelled(text: &str, escape_all: bool) -> String {
+        let escaped = |each: char| {
+            let mut units = [0; 2];
+            each.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04X}")).collect::<String>()
+        };
+        if escape_all { format!("\"{}\"", text.chars().map(escaped).collect::<String>()) } else { write::quoted(text) }
+    }
+
+    proptest! {
+        /// D2: wherever a secret stands, it goes, and nothing else does.
+        #[test]
+        fn no_string_has_a_secret_afterwards(
+            secret in "[a-zé\"\\\\/ \n+=]{8,12}",
+            texts in prop::collection::vec(("[ -~é]{0,6}", any::<bool>(), "[ -~é]{0,6}", any::<bool>()), 1..5),
+        ) {
+            let mask = mask(&[&secret]);
+            let plain: Vec<String> = texts.iter().map(|(before, with, after, _)| if *with { format!("{before}{secret}{after}") } else { format!("{before}{after}") }).collect();
+            let json: Vec<String> = plain.iter().zip(&texts).map(|(text, (.., escape_all))| spelled(text, *escape_all)).collect();
+            let json = format!("[{}]", json.join(" , "));
+            let masked = mask.json(&json).unwrap_or_else(|| json.clone());
+            let read: Vec<String> = serde_json::from_str(&masked).unwrap();
+            for (read, plain) in read.iter().zip(&plain) {
+                prop_assert!(!read.contains(&secret));
+                prop_assert_eq!(read, &mask.text(plain).unwrap_or_else(|| plain.clone()));
+            }
+            prop_assert_eq!(mask.json(&json).is_none(), plain.iter().all(|text| mask.text(text).is_none()));
+        }
     }
 }

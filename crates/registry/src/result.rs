@@ -210,7 +210,7 @@ impl Projection {
         project::quote_from_within(out, projection);
         out.extend_from_slice(b"\"}");
         if self.shaping.keep_content {
-            for block in parts.blocks().filter(|block| text(*block).is_none()) {
+            for block in parts.blocks().filter(|block| !is_text(*block)) {
                 out.push(b',');
                 out.extend_from_slice(block.raw().as_bytes());
             }
@@ -279,19 +279,10 @@ impl<'t> Parts<'t> {
     }
 
     fn texts(&self) -> impl Iterator<Item = Cow<'t, str>> + use<'t> {
-        self.blocks().filter_map(text).filter_map(|text| text?.string())
+        self.blocks().filter(|block| is_text(*block)).filter_map(|block| block.get("text")?.string())
     }
 }
 
-/// The text of a text block, if it is one; it may lack its text.
-fn text(block: Json<'_>) -> Option<Option<Json<'_>>> {
-    let (mut is_text, mut text) = (false, None);
-    for (key, value) in block.members() {
-        match key.text().as_ref() {
-            "type" => is_text = value.string().as_deref() == Some("text"),
-            "text" => text = Some(value),
-            _ => {}
-        }
-    }
-    is_text.then_some(text)
+fn is_text(block: Json<'_>) -> bool {
+    block.get("type").and_then(Json::string).as_deref() == Some("text")
 }

@@ -119,7 +119,8 @@ impl<'t> Indexed<'t> {
     fn has_key(&self, place: Place, name: &str) -> bool {
         let Some(quoted) = self.node(place).map(|node| self.slice(node.key)) else { return false };
         let written = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or("");
-        written == name || (written.contains('\\') && self.key(place) == name)
+        // What is written with escapes reads as something else, so it is never compared as it is.
+        if written.contains('\\') { self.key(place) == name } else { written == name }
     }
 
     fn node(&self, place: Place) -> Option<&Node> {
@@ -392,6 +393,9 @@ mod tests {
 
     #[test]
     fn values_are_found_where_they_stand() {
+        let escaped = Indexed::whole(r#"{"\\":1,"\\\\":2}"#).unwrap();
+        assert_eq!(escaped.member(escaped.root(), r"\").map(|place| escaped.json(place).raw()), Some("1"));
+        assert_eq!(escaped.member(escaped.root(), r"\\").map(|place| escaped.json(place).raw()), Some("2"));
         let text = r#" {"a":[10,{"b":"x"}], "\u0063":{} ,"a":[1,2,3]}"#;
         let indexed = Indexed::whole(text).unwrap();
         let root = indexed.root();

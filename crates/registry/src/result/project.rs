@@ -136,7 +136,7 @@ impl<'p, 'd, 't> Writer<'p, 'd, 't> {
                         return Ok(false);
                     }
                 }
-                if shape.types.is_list() || shape.types.is_any() {
+                if shape.types.admit(Type::Array) {
                     return self.list(out, shape, places.into_iter());
                 }
                 match places.first() {

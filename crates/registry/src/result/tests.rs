@@ -118,8 +118,17 @@ fn a_declared_type_decides_between_the_first_match_and_a_list_of_all() {
         let schema = object(&format!(r#""x":{{"type":"{declared}","sourceField":"{path}"}}"#));
         assert_eq!(project(&schema, D), expected, "{path} as {declared}");
     }
-    let schema = object(r#""x":{"type":["array","null"],"sourceField":"$.nul"}"#);
-    assert_eq!(project(&schema, D), r#"{"x":null}"#);
+    let several = [
+        (r#"["array","null"]"#, "$.nul", r#"{"x":null}"#),
+        (r#"["string","array"]"#, "$.items[*].n", r#"{"x":["x","y"]}"#),
+        (r#"["string","array"]"#, "$.items[0].n", r#"{"x":"x"}"#),
+        (r#"["string","null"]"#, "$.nul", r#"{"x":null}"#),
+        (r#"["object","null"]"#, "$.d.e", r#"{"x":{"f":[10,20,30]}}"#),
+    ];
+    for (declared, path, expected) in several {
+        let schema = object(&format!(r#""x":{{"type":{declared},"sourceField":"{path}"}}"#));
+        assert_eq!(project(&schema, D), expected, "{path} as {declared}");
+    }
 }
 
 #[test]
