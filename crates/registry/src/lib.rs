@@ -84,6 +84,7 @@ pub mod result;
 pub mod schema;
 pub mod secret;
 pub mod source;
+pub mod suite;
 pub mod template;
 #[cfg(test)]
 mod testing;
