@@ -93,7 +93,6 @@ fn a_path_leads_into_objects_and_arrays_and_closes_only_the_level_that_lost_a_na
     ]);
 }
 
-
 // A9
 #[test]
 fn a_name_goes_from_every_branch() {
@@ -438,7 +437,11 @@ fn a_tool_is_refused_when_it_cannot_be_proven_that_a_name_is_gone() {
         (r#"{"type":"object","allOf":[{"required":["k"]}]}"#, "k", "`k` is hidden, but"),
         (r#"{"type":"object","anyOf":[{"required":["k"]},{"allOf":[{"required":["k","a"]}]}]}"#, "k", "`k` is hidden, but"),
         (r##"{"type":"object","properties":{"o":{"$ref":"#/$defs/O"}},"$defs":{"O":{"required":["k"]}}}"##, "o.k", "`o.k` is hidden, but"),
-        (r#"{"type":"object","$ref":"https://example.com/s","properties":{"k":{}}}"#, "k", "from the arguments: the reference `https://example.com/s` leads out"),
+        (
+            r#"{"type":"object","$ref":"https://example.com/s","properties":{"k":{}}}"#,
+            "k",
+            "from the arguments: the reference `https://example.com/s` leads out",
+        ),
         (r#"{"type":"object","properties":{"o":{"$ref":"other.json#/x"}}}"#, "o.k", "from `o`: the reference `other.json#/x` leads out"),
         (r##"{"type":"object","properties":{"o":{"$ref":"#Anchor"}}}"##, "o.k", "names an anchor"),
         (r##"{"type":"object","properties":{"o":{"$ref":"#/$defs/None"}}}"##, "o.k", "`#/$defs/None` leads nowhere"),
