@@ -278,6 +278,8 @@ fn a_path_that_would_cost_too_much_is_not_run() {
         ("$[0]", &huge, false),
         ("$[-1]", &huge, false),
         ("$[?@..*]", &deep, false),
+        ("$..*[?@..[?@..a]]", &deep, false),
+        ("$..*[?@..[?@..[?@..a]]]", &deep, true),
     ];
     for (path, document, too_much) in table {
         let path = Path::parse(path, &FULL).unwrap();
