@@ -150,7 +150,7 @@ fn a_name_goes_from_every_branch() {
         (
             r#"{"type":"object","properties":{"a":{},"b":{}},"unevaluatedProperties":true,"allOf":[{"required":["a"]}]}"#,
             "b",
-            r#"{"type":"object","properties":{"a":{}},"unevaluatedProperties":false,"allOf":[{"required":["a"]}]}"#,
+            r#"{"type":"object","properties":{"a":{}},"allOf":[{"required":["a"]}],"unevaluatedProperties":false}"#,
         ),
         (
             r#"{"type":"object","allOf":[{"allOf":[{"anyOf":[{"properties":{"b":{},"c":{}}}]}]}]}"#,
