@@ -124,6 +124,7 @@ pub struct VirtualTool {
     version: Option<String>,
     tags: Vec<String>,
     metadata: Option<Tree>,
+    depth: usize,
     pub(crate) spot: Spot,
 }
 
@@ -246,7 +247,7 @@ pub fn compile(documents: &[Document<'_>], environment: &dyn Environment, option
         named.entry(&schema.name.text).or_insert_with(|| Tree::from(schema.schema));
     }
     let environment = Bounded { environment, allow: options.env_allow.as_deref(), refused: RefCell::default(), seen: RefCell::default() };
-    let mut compiler = Compiler { documents, options, environment, named, problems, secrets: HashMap::new() };
+    let mut compiler = Compiler { documents, options, environment, named, problems, secrets: HashMap::new(), parts: PARTS };
 
     let mut drafts: Vec<Draft<'_>> = Vec::new();
     let mut by_name: HashMap<String, usize> = HashMap::new();
@@ -354,6 +355,8 @@ struct Draft<'d> {
     place: Place<'d>,
     parts: Parts,
     base: Option<Base>,
+    /// On how many other tools it stands.
+    depth: usize,
     settings: Settings,
     /// The values it took from the environment or a file.
     secrets: Vec<Secret>,
@@ -368,10 +371,18 @@ struct Compiler<'d, 'e> {
     named: HashMap<&'d str, Tree>,
     problems: Vec<Problem>,
     secrets: HashMap<TargetName, Vec<Secret>>,
+    /// What is left of [`PARTS`].
+    parts: usize,
 }
 
 /// Chains longer than this are no chains that anybody wrote by hand.
 const CHAIN: usize = 64;
+/// What all tools together may come to, in parts of schemas: a short text can refer to a long one very often.
+const PARTS: usize = 2_000_000;
+/// What a field costs, compared with a part of a schema.
+const FIELD: usize = 4;
+/// Hints are searched for so many problems; whoever has more reads the first ones.
+const GUESSES: usize = 100;
 
 impl<'d> Compiler<'d, '_> {
     fn error(&mut self, draft: &mut Draft<'d>, code: Code, span: Range<usize>, message: String, label: &str, help: Option<String>) {
@@ -388,13 +399,21 @@ impl<'d> Compiler<'d, '_> {
         let text = self.documents.get(document).map_or("", |document| document.text);
         let name = def.name.as_ref().map(|name| name.text.to_string());
         let place = Place { text, document, root: def.json, base: format!("/tools/{}", def.index), tool: name };
-        let mut draft =
-            Draft { def, place, parts: Parts::default(), base: None, settings: def.settings.clone(), secrets: Vec::new(), error: def.error.clone() };
+        let mut draft = Draft {
+            def,
+            place,
+            parts: Parts::default(),
+            base: None,
+            depth: 0,
+            settings: def.settings.clone(),
+            secrets: Vec::new(),
+            error: def.error.clone(),
+        };
         let text = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.text.to_string());
         draft.parts.title = text(&def.title);
         draft.parts.description = text(&def.description);
         draft.parts.annotations = def.annotations.map(|annotations| annotations.raw().to_owned());
-        draft.parts.input_schema = def.input_schema.and_then(|schema| self.expanded(&mut draft, schema, Tree::from(schema))).map(Arc::new);
+        draft.parts.input_schema = def.input_schema.and_then(|schema| self.input_schema(&mut draft, schema)).map(Arc::new);
         draft.parts.renames = def
             .arguments
             .iter()
@@ -460,6 +479,24 @@ impl<'d> Compiler<'d, '_> {
         }
     }
 
+    /// R-002-3: the entry's own schema must be one.
+    fn input_schema(&mut self, draft: &mut Draft<'d>, written: Json<'d>) -> Option<Tree> {
+        let schema = self.expanded(draft, written, Tree::from(written))?;
+        let dialect = schema.get("$schema").and_then(Tree::as_str);
+        // A dialect we do not know cannot be judged; the target answers for it.
+        if dialect.is_some_and(|dialect| !dialect.contains("json-schema.org")) {
+            return Some(schema);
+        }
+        let plain: serde_json::Value = serde_json::from_str(&schema.to_string()).unwrap_or_default();
+        if let Err(fault) = jsonschema::meta::validate(&plain) {
+            let span = draft.place.span_of(at_pointer(written, &fault.instance_path().to_string()).raw());
+            let message = format!("{}: its input schema is not a JSON Schema: {fault}", subject(draft));
+            self.error(draft, Code::BadSchema, span, message, "not JSON Schema", None);
+            return None;
+        }
+        Some(schema)
+    }
+
     /// A schema with the named schemas in it written out.
     fn expanded(&mut self, draft: &mut Draft<'d>, written: Json<'d>, schema: Tree) -> Option<Tree> {
         // A schema without a reference is as it is; an escaped spelling of `$ref` has a backslash.
@@ -468,7 +505,10 @@ impl<'d> Compiler<'d, '_> {
         }
         let named = self.named.iter().map(|(name, schema)| (*name, schema)).collect();
         match resolve_named(&schema, &named) {
-            Ok(schema) => Some(schema),
+            Ok(schema) => {
+                let at = draft.place.span_of(written.raw());
+                self.afford(draft, parts_of(&schema), at).then_some(schema)
+            }
             Err(bad) => {
                 let span = match &bad {
                     BadReference::Invalid { reference } | BadReference::Missing { reference, .. } => reference_span(&draft.place, written, reference),
@@ -478,6 +518,21 @@ impl<'d> Compiler<'d, '_> {
                 let help = bad.help().or_else(|| Some(format!("named schemas: {}", listed(self.named.keys().copied()))));
                 self.error(draft, Code::BadReference, span, format!("{}: {bad}", subject(draft)), "leads nowhere", help);
                 None
+            }
+        }
+    }
+
+    /// Takes from what all tools together may come to.
+    fn afford(&mut self, draft: &mut Draft<'d>, parts: usize, at: Range<usize>) -> bool {
+        match self.parts.checked_sub(parts) {
+            Some(left) => {
+                self.parts = left;
+                true
+            }
+            None => {
+                let message = format!("{}: with what it refers to, the registry is too large", subject(draft));
+                self.error(draft, Code::TooLarge, at, message, "one too many", Some("refer to smaller schemas, or split the registry".into()));
+                false
             }
         }
     }
@@ -651,26 +706,37 @@ impl<'d> Compiler<'d, '_> {
         match fault {
             ChainFault::Unknown => {
                 let message = format!("{} references unknown source `{parent_name}`", subject(draft));
-                let help = match did_you_mean(&parent.text, by_name.keys().map(String::as_str)) {
+                let guess = (self.problems.len() < GUESSES).then(|| did_you_mean(&parent.text, by_name.keys().map(String::as_str)));
+                let help = match guess.flatten() {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "a source is the name of a tool of this registry, or {\"target\": \"…\", \"tool\": \"…\"}".into(),
                 };
                 self.error(draft, Code::UnknownSource, parent.at.clone(), message, "no such tool", Some(help));
             }
-            ChainFault::Circular(_) | ChainFault::TooLong => {
-                let message = format!("{} stands on more than {CHAIN} others", subject(draft));
-                self.error(draft, Code::TooLarge, parent.at.clone(), message, "too long a chain", None);
-            }
+            ChainFault::Circular(_) | ChainFault::TooLong => self.too_long(draft, parent.at.clone()),
         }
+    }
+
+    fn too_long(&mut self, draft: &mut Draft<'d>, at: Range<usize>) {
+        let message = format!("{} stands on more than {CHAIN} others", subject(draft));
+        self.error(draft, Code::TooLarge, at, message, "too long a chain", None);
     }
 
     /// A tool with all that it inherits; none if something is wrong with it.
     fn finish(&mut self, draft: &mut Draft<'d>, parent: Option<&VirtualTool>) -> Option<VirtualTool> {
         if let Some(ToolSource::Tool(name)) = &draft.def.source {
             match parent {
+                Some(parent) if parent.depth + 1 >= CHAIN => self.too_long(draft, name.at.clone()),
                 Some(parent) => {
                     draft.base = Some(parent.base.clone());
-                    draft.parts = std::mem::take(&mut draft.parts).over(&parent.parts);
+                    draft.depth = parent.depth + 1;
+                    let fields = parent.parts.fields() + draft.parts.fields();
+                    if fields > 3 * file::FIELDS {
+                        let message = format!("{} speaks of more than {} fields, with those below it", subject(draft), 3 * file::FIELDS);
+                        self.error(draft, Code::TooLarge, name.at.clone(), message, "too many fields", None);
+                    } else if self.afford(draft, fields * FIELD, name.at.clone()) {
+                        draft.parts = std::mem::take(&mut draft.parts).over(&parent.parts);
+                    }
                     draft.settings = draft.settings.or(&parent.settings);
                 }
                 None if draft.error.is_none() => {
@@ -715,6 +781,7 @@ impl<'d> Compiler<'d, '_> {
             version: def.version.as_ref().map(|version| version.text.to_string()),
             tags: def.tags.iter().map(|tag| tag.text.to_string()).collect(),
             metadata: def.metadata.map(Tree::from),
+            depth: draft.depth,
             spot,
         })
     }
@@ -780,6 +847,11 @@ struct Found {
 }
 
 impl Parts {
+    /// How many fields they speak of.
+    fn fields(&self) -> usize {
+        self.renames.len() + self.hidden.len() + self.defaults.len()
+    }
+
     /// These over those of the tool below. The names of fields are those of the tool below; they become those of the source.
     fn over(self, below: &Parts) -> Parts {
         let at_source = |name: &str| below.renames.iter().find(|rename| rename.exposed == name).map_or(name, |rename| &rename.source).to_owned();
@@ -816,6 +888,15 @@ impl Parts {
             output: self.output.or_else(|| below.output.clone()),
             pin: self.pin.or(below.pin),
         }
+    }
+}
+
+/// How many values a tree has. As deep as a document, which is bounded.
+fn parts_of(tree: &Tree) -> usize {
+    1 + match tree {
+        Tree::Array(elements) => elements.iter().map(parts_of).sum(),
+        Tree::Object(members) => members.values().map(parts_of).sum(),
+        _ => 0,
     }
 }
 

@@ -94,6 +94,9 @@ impl Plan {
     }
 }
 
+/// Hints are searched for so many problems; whoever has more reads the first ones.
+const GUESSES: usize = 100;
+
 /// One target's offer, by the names of its tools.
 struct Offered<'c> {
     available: bool,
@@ -143,7 +146,8 @@ impl Binder<'_> {
                         Some(source) => *source,
                         None => {
                             let message = format!("tool `{}` stands on `{tool}`, which target `{target}` does not offer", self.tool.name);
-                            let help = did_you_mean(tool, offer.tools.keys().copied()).map(|near| format!("did you mean `{near}`?"));
+                            let guess = (self.problems.len() < GUESSES).then(|| did_you_mean(tool, offer.tools.keys().copied())).flatten();
+                            let help = guess.map(|near| format!("did you mean `{near}`?"));
                             let outcome = absent(format!("its source is missing at target `{target}`"));
                             self.warning(Code::MissingSource, self.tool.spot.source.clone(), message, "not offered", help);
                             return outcome;
@@ -419,6 +423,7 @@ impl Tools {
     fn pass_through(&mut self, plan: &Plan, catalog: &Catalog) {
         // The name of a tool in quarantine stays its own: callers must not reach something else under it.
         let reserved: HashSet<&str> = plan.tools().map(VirtualTool::name).chain(plan.quarantined.iter().map(|tool| tool.name.as_str())).collect();
+        let mut warned: HashSet<&str> = HashSet::new();
         let mut offered: HashMap<&str, usize> = HashMap::new();
         for offer in &catalog.targets {
             for tool in offer.tools.iter().filter(|tool| !plan.is_withdrawn(&offer.target, &tool.name)) {
@@ -428,7 +433,7 @@ impl Tools {
         for offer in catalog.targets.iter().filter(|offer| offer.available) {
             let target = TargetName::new(&offer.target);
             for tool in offer.tools.iter().filter(|tool| !plan.is_withdrawn(&offer.target, &tool.name)) {
-                if let Some(shadowing) = plan.get_tool(&tool.name) {
+                if let Some(shadowing) = plan.get_tool(&tool.name).filter(|shadowing| warned.insert(shadowing.name())) {
                     self.shadowed(plan, shadowing, &offer.target);
                 }
                 let alone = !reserved.contains(tool.name.as_str()) && offered.get(tool.name.as_str()) == Some(&1);
@@ -447,9 +452,6 @@ impl Tools {
 
     /// R-003-62: the virtual tool wins, and one warning says so.
     fn shadowed(&mut self, plan: &Plan, tool: &VirtualTool, target: &str) {
-        if self.problems.iter().any(|problem| problem.code == Code::Shadowed && problem.tool.as_deref() == Some(tool.name())) {
-            return;
-        }
         let message =
             format!("tool `{}` has the name of a tool of target `{target}`, which is now `{}__{}`", tool.name, identifier(target), tool.name);
         let help = Some("choose another name if both are meant to be seen".into());

@@ -88,7 +88,7 @@ fn clean(finder: &AhoCorasick, raw: &str) -> Option<String> {
     }
 }
 
-/// Where secrets stand in a text. Those that touch or overlap are one place, so that no rest of either stays.
+/// Where secrets stand in a text. Those that overlap are one place, so that no rest of either stays.
 fn places(finder: &AhoCorasick, text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     if !finder.is_match(text) {
@@ -98,7 +98,7 @@ fn places(finder: &AhoCorasick, text: &str) -> Vec<Range<usize>> {
     all.sort_unstable_by_key(|each| each.start);
     for each in all {
         match found.last_mut() {
-            Some(last) if each.start <= last.end => last.end = last.end.max(each.end),
+            Some(last) if each.start < last.end => last.end = last.end.max(each.end),
             _ => found.push(each),
         }
     }
@@ -158,7 +158,7 @@ fn spell(secret: &str, forms: &mut BTreeSet<String>) {
 
     // Where a secret begins inside a group of three bytes decides its letters; those shared with its neighbours are left out.
     for shift in 0..3usize {
-        let bytes = [&[0u8; 2][..shift.min(2)], secret.as_bytes()].concat();
+        let bytes = [vec![0; shift].as_slice(), secret.as_bytes()].concat();
         let whole = bytes.len() * 8 / 6;
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let letters = engine.encode(&bytes);
@@ -204,6 +204,7 @@ fn lower_escapes(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const CANARY: &str = "CANARY-7f3a/é\"x y\n0";
 
@@ -264,7 +265,8 @@ mod tests {
             (r#"["\u0073upersecret1\n\u00e9"]"#, "[\"[redacted]\\né\"]"),
             (r#"["super\u0073ecret1","\\"]"#, r#"["[redacted]","\\"]"#),
             (r#"["a\",\"bcdefg"]"#, r#"["[redacted]"]"#),
-            (r#"["supersecret12345678"]"#, r#"["[redacted]"]"#), // they overlap
+            (r#"["supersecret12345678"]"#, r#"["[redacted]"]"#), // two that overlap are one
+            (r#"["supersecret1supersecret1"]"#, r#"["[redacted][redacted]"]"#),
         ];
         for (text, expected) in table {
             assert_eq!(mask.json(text).as_deref(), Some(expected), "{text}");
@@ -289,5 +291,35 @@ mod tests {
         // D5, N6
         let secret = Secret::new("supersecret1");
         assert_eq!(format!("{:?} {:?}", Mask::new([&secret]).unwrap(), secret), "Mask [redacted]");
+    }
+
+    /// A JSON string in one of the many ways to spell it.
+    fn spelled(text: &str, escape_all: bool) -> String {
+        let escaped = |each: char| {
+            let mut units = [0; 2];
+            each.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04X}")).collect::<String>()
+        };
+        if escape_all { format!("\"{}\"", text.chars().map(escaped).collect::<String>()) } else { write::quoted(text) }
+    }
+
+    proptest! {
+        /// D2: wherever a secret stands, it goes, and nothing else does.
+        #[test]
+        fn no_string_has_a_secret_afterwards(
+            secret in "[a-zé\"\\\\/ \n+=]{8,12}",
+            texts in prop::collection::vec(("[ -~é]{0,6}", any::<bool>(), "[ -~é]{0,6}", any::<bool>()), 1..5),
+        ) {
+            let mask = mask(&[&secret]);
+            let plain: Vec<String> = texts.iter().map(|(before, with, after, _)| if *with { format!("{before}{secret}{after}") } else { format!("{before}{after}") }).collect();
+            let json: Vec<String> = plain.iter().zip(&texts).map(|(text, (.., escape_all))| spelled(text, *escape_all)).collect();
+            let json = format!("[{}]", json.join(" , "));
+            let masked = mask.json(&json).unwrap_or_else(|| json.clone());
+            let read: Vec<String> = serde_json::from_str(&masked).unwrap();
+            for (read, plain) in read.iter().zip(&plain) {
+                prop_assert!(!read.contains(&secret));
+                prop_assert_eq!(read, &mask.text(plain).unwrap_or_else(|| plain.clone()));
+            }
+            prop_assert_eq!(mask.json(&json).is_none(), plain.iter().all(|text| mask.text(text).is_none()));
+        }
     }
 }

@@ -11,6 +11,7 @@ mod plan;
 mod project;
 #[cfg(test)]
 mod tests;
+mod validate;
 
 use crate::embedded;
 use crate::path::{Document, Forms, Indexed, Rules};
@@ -19,8 +20,10 @@ pub use plan::BadField;
 use plan::Plan;
 use project::{Unshaped, Writer};
 use std::borrow::Cow;
+use std::ops::Range;
 use transom_json::write::{self, Edit};
 use transom_json::{Json, Key, Kind, Tree};
+use validate::Demands;
 
 /// What happens to a field that has no value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +101,8 @@ pub enum Refused {
     WrongShape,
     /// A field that has to be there is not.
     Missing,
+    /// A field has a value that the output schema does not allow.
+    Invalid,
     /// Shaping it would cost too much.
     TooLarge,
 }
@@ -109,6 +114,7 @@ impl Refused {
             Refused::NoJson => "no_json",
             Refused::WrongShape => "wrong_shape",
             Refused::Missing => "missing_field",
+            Refused::Invalid => "invalid",
             Refused::TooLarge => "too_large",
         }
     }
@@ -118,6 +124,7 @@ impl Refused {
 #[derive(Clone, Debug)]
 pub struct Projection {
     plan: Plan,
+    demands: Option<Demands>,
     shaping: Shaping,
 }
 
@@ -141,24 +148,26 @@ impl Projection {
     /// );
     /// ```
     pub fn compile(output_schema: &Tree, rules: &Rules, shaping: &Shaping) -> Result<Option<Projection>, Vec<BadField>> {
-        let plan = plan::compile(output_schema, rules, shaping.on_missing)?;
-        Ok(plan.map(|plan| Projection { plan, shaping: *shaping }))
+        let Some(plan) = plan::compile(output_schema, rules, shaping.on_missing)? else { return Ok(None) };
+        let demands = Demands::of(output_schema).map_err(|bad| vec![bad])?;
+        Ok(Some(Projection { plan, demands, shaping: *shaping }))
     }
 
     /// Shapes a whole result. `wrap_arrays` is for clients of the legacy era, whose `structuredContent` has to be an object.
     pub fn apply<'t>(&self, result: Json<'t>, wrap_arrays: bool) -> Shaped<'t> {
-        if result.get("isError").is_some_and(|error| error.raw() == "true") {
+        let parts = Parts::of(result);
+        if parts.is_error {
             return failed(result, self.shaping.errors);
         }
-        if result.get("resultType").is_some_and(|kind| kind.raw() == "\"input_required\"") {
+        if parts.is_question {
             return question(result);
         }
-        let projected = match result.get("structuredContent").filter(|content| content.kind() != Kind::Null) {
-            Some(content) => Indexed::whole(content.raw()).ok_or(Unshaped::TooLarge).and_then(|found| self.projected(result, &found, wrap_arrays)),
+        let projected = match parts.structured {
+            Some(content) => Indexed::whole(content.raw()).ok_or(Unshaped::TooLarge).and_then(|found| self.projected(&parts, &found, wrap_arrays)),
             None => {
-                let texts: Vec<Cow<'_, str>> = texts(result).collect();
+                let texts: Vec<Cow<'_, str>> = parts.texts().collect();
                 let found = embedded::find(&texts, self.plan.needs_object()).found;
-                found.ok_or(Unshaped::NoJson).and_then(|found| self.projected(result, &found, wrap_arrays))
+                found.ok_or(Unshaped::NoJson).and_then(|found| self.projected(&parts, &found, wrap_arrays))
             }
         };
         match projected {
@@ -171,37 +180,43 @@ impl Projection {
     }
 
     /// The result with the projection of this document in place of its content.
-    fn projected(&self, result: Json<'_>, document: &Indexed<'_>, wrap_arrays: bool) -> Result<String, Unshaped> {
+    fn projected(&self, parts: &Parts<'_>, document: &Indexed<'_>, wrap_arrays: bool) -> Result<String, Unshaped> {
         let forms = Forms::default();
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(b"{\"structuredContent\":");
         let unwrapped = out.len();
         let range = Writer::new(&self.plan, Document::new(document, &forms)).write(&mut out)?;
+        if let Some(demands) = &self.demands {
+            let projection = std::str::from_utf8(out.get(range.clone()).unwrap_or_default()).unwrap_or_default();
+            if let Some(place) = demands.broken(Json::trusted(projection)) {
+                return Err(Unshaped::Invalid(place));
+            }
+        }
         if wrap_arrays && out.get(unwrapped) == Some(&b'[') {
             const WRAP: &[u8] = b"{\"items\":";
             out.splice(unwrapped..unwrapped, WRAP.iter().copied());
             out.push(b'}');
-            self.finish(&mut out, range.start + WRAP.len()..range.end + WRAP.len(), result);
+            self.finish(&mut out, range.start + WRAP.len()..range.end + WRAP.len(), parts);
         } else {
-            self.finish(&mut out, range, result);
+            self.finish(&mut out, range, parts);
         }
         // Slices of text, and text of our own.
         String::from_utf8(out).map_err(|_| Unshaped::TooLarge)
     }
 
     /// The content, which is the projection as text, and `_meta`.
-    fn finish(&self, out: &mut Vec<u8>, projection: std::ops::Range<usize>, result: Json<'_>) {
+    fn finish(&self, out: &mut Vec<u8>, projection: Range<usize>, parts: &Parts<'_>) {
         out.extend_from_slice(b",\"content\":[{\"type\":\"text\",\"text\":\"");
         project::quote_from_within(out, projection);
         out.extend_from_slice(b"\"}");
         if self.shaping.keep_content {
-            for block in blocks(result).filter(|block| !is_text(*block)) {
+            for block in parts.blocks().filter(|block| !is_text(*block)) {
                 out.push(b',');
                 out.extend_from_slice(block.raw().as_bytes());
             }
         }
         out.push(b']');
-        if let Some(meta) = result.get("_meta") {
+        if let Some(meta) = parts.meta {
             out.extend_from_slice(b",\"_meta\":");
             out.extend_from_slice(meta.raw().as_bytes());
         }
@@ -233,14 +248,41 @@ fn error(text: &str, meta: Option<Json<'_>>) -> String {
     format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"isError\":true{meta}}}", write::quoted(text))
 }
 
-fn blocks(result: Json<'_>) -> impl Iterator<Item = Json<'_>> {
-    result.get("content").into_iter().flat_map(Json::elements)
+/// The members of a result that matter here, found in one pass.
+#[derive(Default)]
+struct Parts<'t> {
+    is_error: bool,
+    is_question: bool,
+    structured: Option<Json<'t>>,
+    content: Option<Json<'t>>,
+    meta: Option<Json<'t>>,
+}
+
+impl<'t> Parts<'t> {
+    fn of(result: Json<'t>) -> Parts<'t> {
+        let mut parts = Parts::default();
+        for (key, value) in result.members() {
+            match key.text().as_ref() {
+                "isError" => parts.is_error = value.bool() == Some(true),
+                "resultType" => parts.is_question = value.string().as_deref() == Some("input_required"),
+                "structuredContent" => parts.structured = Some(value).filter(|content| content.kind() != Kind::Null),
+                "content" => parts.content = Some(value),
+                "_meta" => parts.meta = Some(value),
+                _ => {}
+            }
+        }
+        parts
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = Json<'t>> + use<'t> {
+        self.content.into_iter().flat_map(Json::elements)
+    }
+
+    fn texts(&self) -> impl Iterator<Item = Cow<'t, str>> + use<'t> {
+        self.blocks().filter(|block| is_text(*block)).filter_map(|block| block.get("text")?.string())
+    }
 }
 
 fn is_text(block: Json<'_>) -> bool {
     block.get("type").and_then(Json::string).as_deref() == Some("text")
-}
-
-fn texts(result: Json<'_>) -> impl Iterator<Item = Cow<'_, str>> {
-    blocks(result).filter(|block| is_text(*block)).filter_map(|block| block.get("text")?.string())
 }

@@ -248,8 +248,11 @@ impl Call {
             return differences.push(format!("error: expected a refusal with \"{wanted}\", found that {made}"));
         }
         if let Some(expected) = &self.upstream {
-            let found =
-                [("target", Tree::String(call.target.to_string())), ("tool", Tree::String(call.tool.to_string())), ("arguments", Tree::from(arguments))];
+            let found = [
+                ("target", Tree::String(call.target.to_string())),
+                ("tool", Tree::String(call.tool.to_string())),
+                ("arguments", Tree::from(arguments)),
+            ];
             let found = Tree::Object(found.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
             compare_members("upstream", expected, &found, differences);
         }

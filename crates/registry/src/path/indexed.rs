@@ -33,16 +33,21 @@ struct Node {
 impl<'t> Indexed<'t> {
     /// Reads a text that is one value, white space around it aside.
     pub fn whole(text: &'t str) -> Option<Indexed<'t>> {
-        let (indexed, end) = Indexed::first(text).ok()?;
+        // Room for what a text of this length usually has.
+        let (indexed, end) = Indexed::read(text, Vec::with_capacity((text.len() / 16).min(4096))).ok()?;
         text.get(end..)?.trim_start_matches([' ', '\t', '\n', '\r']).is_empty().then_some(indexed)
     }
 
     /// Reads the value that the text begins with, and says where it ends. If there is none, says how far the text was read.
     pub fn first(text: &'t str) -> Result<(Indexed<'t>, usize), usize> {
+        Indexed::read(text, Vec::new())
+    }
+
+    fn read(text: &'t str, nodes: Vec<Node>) -> Result<(Indexed<'t>, usize), usize> {
         if u32::try_from(text.len()).is_err() {
             return Err(0);
         }
-        let mut scan = Scan { bytes: text.as_bytes(), at: 0, nodes: Vec::new(), open: Vec::new(), depth: 0 };
+        let mut scan = Scan { bytes: text.as_bytes(), at: 0, nodes, open: Vec::new(), depth: 0 };
         match scan.run() {
             Some(()) => Ok((Indexed { text, nodes: scan.nodes, depth: scan.depth }, scan.at)),
             None => Err(scan.at),
@@ -114,7 +119,8 @@ impl<'t> Indexed<'t> {
     fn has_key(&self, place: Place, name: &str) -> bool {
         let Some(quoted) = self.node(place).map(|node| self.slice(node.key)) else { return false };
         let written = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or("");
-        written == name || (written.contains('\\') && self.key(place) == name)
+        // What is written with escapes reads as something else, so it is never compared as it is.
+        if written.contains('\\') { self.key(place) == name } else { written == name }
     }
 
     fn node(&self, place: Place) -> Option<&Node> {
@@ -387,6 +393,9 @@ mod tests {
 
     #[test]
     fn values_are_found_where_they_stand() {
+        let escaped = Indexed::whole(r#"{"\\":1,"\\\\":2}"#).unwrap();
+        assert_eq!(escaped.member(escaped.root(), r"\").map(|place| escaped.json(place).raw()), Some("1"));
+        assert_eq!(escaped.member(escaped.root(), r"\\").map(|place| escaped.json(place).raw()), Some("2"));
         let text = r#" {"a":[10,{"b":"x"}], "\u0063":{} ,"a":[1,2,3]}"#;
         let indexed = Indexed::whole(text).unwrap();
         let root = indexed.root();

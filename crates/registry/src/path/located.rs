@@ -1,7 +1,7 @@
 //! The document as the JSONPath library wants it, made only if a path needs it.
 
 use super::indexed::{Indexed, Place};
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use transom_json::Kind;
@@ -50,7 +50,7 @@ impl<'d, 't> Document<'d, 't> {
         self.located.get_or_init(|| {
             let root = self.indexed.root();
             let mut located = Located { values: vec![None; self.indexed.count(root)], places: HashMap::with_capacity(self.indexed.count(root)) };
-            let mut open = vec![(root, self.forms.0.get_or_init(|| form(self.indexed, root)))];
+            let mut open = vec![(root, self.forms.0.get_or_init(|| self.indexed.value(root)))];
             while let Some((place, value)) = open.pop() {
                 if let Some(slot) = located.values.get_mut(place.number()) {
                     *slot = Some(value);
@@ -68,19 +68,19 @@ impl<'d, 't> Document<'d, 't> {
     }
 }
 
-/// A value in the library's form. Recursion is bounded by the depth that an index admits.
-fn form(indexed: &Indexed<'_>, place: Place) -> Value {
-    let json = indexed.json(place);
-    match json.kind() {
-        Kind::Object => {
-            let members = indexed.children(place).map(|child| (indexed.key(child).into_owned(), form(indexed, child)));
-            Value::Object(members.collect::<Map<_, _>>())
+impl Indexed<'_> {
+    /// A value as `serde_json` has it, to be compared or validated. It does not keep the spelling of numbers, so it is never
+    /// sent. Recursion is bounded by the depth that an index admits.
+    pub fn value(&self, place: Place) -> Value {
+        let json = self.json(place);
+        match json.kind() {
+            Kind::Object => Value::Object(self.children(place).map(|child| (self.key(child).into_owned(), self.value(child))).collect()),
+            Kind::Array => Value::Array(self.children(place).map(|child| self.value(child)).collect()),
+            Kind::String => Value::String(json.string().unwrap_or_default().into_owned()),
+            Kind::Number => Value::Number(number(json.raw())),
+            Kind::Bool => Value::Bool(json.raw() == "true"),
+            Kind::Null => Value::Null,
         }
-        Kind::Array => Value::Array(indexed.children(place).map(|child| form(indexed, child)).collect()),
-        Kind::String => Value::String(json.string().unwrap_or_default().into_owned()),
-        Kind::Number => Value::Number(number(json.raw())),
-        Kind::Bool => Value::Bool(json.raw() == "true"),
-        Kind::Null => Value::Null,
     }
 }
 

@@ -60,12 +60,12 @@ impl Query {
                 work = work.saturating_add(1);
                 continue;
             }
-            // `..` reaches a value once from each container around it that is in the list.
-            let levels = if segment.descendant { depth.max(1) } else { 1 };
-            if !single {
+            // The children of one value share out what is below them; values of several levels count it once per level.
+            let levels = if single && !segment.descendant { 1 } else { depth.max(1) };
+            if segment.descendant && !single {
+                // `..` reaches a value once from each container around it that is in the list.
                 times = times.saturating_mul(levels);
             }
-            let below = if single { times.saturating_mul(levels) } else { times };
             single = false;
             let visits = times.saturating_mul(nodes);
             let mut overlapping = 0u64;
@@ -81,8 +81,8 @@ impl Query {
                         work = work.saturating_add(visits.saturating_mul(patterns.saturating_mul(PATTERN)));
                         for query in queries {
                             let each = query.work(nodes, depth);
-                            // `@` runs on each child, and the children of a level share the values below it; `$` starts over each time.
-                            let runs = if query.absolute || query.is_singular() { visits } else { below };
+                            // A walk takes a step or two for each child, `@` reads what is below each, `$` all of it for each.
+                            let runs = if query.absolute || query.is_singular() { visits } else { times.saturating_mul(levels) };
                             work = work.saturating_add(runs.saturating_mul(each));
                         }
                     }

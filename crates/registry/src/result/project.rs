@@ -21,6 +21,8 @@ pub enum Unshaped {
     WrongShape(&'static str),
     #[error("The tool answered without a value for the field \"{0}\", which has to be there.")]
     Missing(String),
+    #[error("The tool answered with a value that its output schema does not allow, at \"{0}\".")]
+    Invalid(String),
     #[error("The tool's answer is too large to be shaped.")]
     TooLarge,
 }
@@ -31,6 +33,7 @@ impl Unshaped {
             Unshaped::NoJson => Refused::NoJson,
             Unshaped::WrongShape(_) => Refused::WrongShape,
             Unshaped::Missing(_) => Refused::Missing,
+            Unshaped::Invalid(_) => Refused::Invalid,
             Unshaped::TooLarge => Refused::TooLarge,
         }
     }
@@ -133,7 +136,7 @@ impl<'p, 'd, 't> Writer<'p, 'd, 't> {
                         return Ok(false);
                     }
                 }
-                if shape.types.is_list() || shape.types.is_any() {
+                if shape.types.admit(Type::Array) {
                     return self.list(out, shape, places.into_iter());
                 }
                 match places.first() {

@@ -118,8 +118,17 @@ fn a_declared_type_decides_between_the_first_match_and_a_list_of_all() {
         let schema = object(&format!(r#""x":{{"type":"{declared}","sourceField":"{path}"}}"#));
         assert_eq!(project(&schema, D), expected, "{path} as {declared}");
     }
-    let schema = object(r#""x":{"type":["array","null"],"sourceField":"$.nul"}"#);
-    assert_eq!(project(&schema, D), r#"{"x":null}"#);
+    let several = [
+        (r#"["array","null"]"#, "$.nul", r#"{"x":null}"#),
+        (r#"["string","array"]"#, "$.items[*].n", r#"{"x":["x","y"]}"#),
+        (r#"["string","array"]"#, "$.items[0].n", r#"{"x":"x"}"#),
+        (r#"["string","null"]"#, "$.nul", r#"{"x":null}"#),
+        (r#"["object","null"]"#, "$.d.e", r#"{"x":{"f":[10,20,30]}}"#),
+    ];
+    for (declared, path, expected) in several {
+        let schema = object(&format!(r#""x":{{"type":{declared},"sourceField":"{path}"}}"#));
+        assert_eq!(project(&schema, D), expected, "{path} as {declared}");
+    }
 }
 
 #[test]
@@ -292,6 +301,21 @@ fn a_required_field_that_is_missing_makes_an_error_with_its_name() {
 }
 
 #[test]
+fn a_projection_that_the_advertised_schema_does_not_allow_is_an_error() {
+    // E4
+    let schema = object(r#""unit":{"type":"string","enum":["C","F"],"sourceField":"$.u"},"t":{"type":"number","maximum":100,"sourceField":"$.t"}"#);
+    assert_eq!(project(&schema, r#"{"u":"C","t":3}"#), r#"{"unit":"C","t":3}"#);
+    assert_eq!(project(&schema, r#"{"t":"3"}"#), r#"{"t":3}"#);
+    let refused = project(&schema, r#"{"u":"internal_cost","t":3}"#);
+    assert!(refused.contains("\"/unit\"") && !refused.contains("internal_cost"), "{refused}");
+    assert!(project(&schema, r#"{"t":1e400}"#).contains("\"/t\""));
+    let null = Shaping { on_missing: OnMissing::Null, ..Shaping::default() };
+    assert_eq!(project_with(&schema, r#"{"t":3}"#, null), r#"{"unit":null,"t":3}"#);
+    let bad = Projection::compile(&tree(&object(r#""u":{"sourceField":"$.u","pattern":"("}"#)), &Rules::default(), &null).unwrap_err();
+    assert!(bad.first().is_some_and(|bad| bad.message.contains("not JSON Schema")), "{bad:?}");
+}
+
+#[test]
 fn only_what_the_schema_names_is_left_of_a_result() {
     // E1-E4, E6, O1, O2, O6, O8, J34, J35
     let projection = compile(&object(r#""temp":{"sourceField":"$.current.temp_c"}"#));
@@ -458,10 +482,9 @@ fn a_projection_costs_no_more_than_its_budget() {
     let deep = format!("{}\"{}\"{}", "[".repeat(60), "x".repeat(1024 * 1024), "]".repeat(60));
     assert_eq!(project(&schema("$..*"), &deep), "The tool's answer is too large to be shaped.");
     // Paths inside items share one budget for all items.
-    let nested =
-        r#"{"type":"array","sourceField":"$..*","items":{"type":"array","sourceField":"$..*","items":{"type":"array","sourceField":"$..*"}}}"#;
+    let nested = (0..6).fold("{}".to_owned(), |items, _| format!(r#"{{"type":"array","sourceField":"$..*","items":{items}}}"#));
     let deep = format!("{}1{}", "[".repeat(60), "]".repeat(60));
-    assert_eq!(project(nested, &deep), "The tool's answer is too large to be shaped.");
+    assert_eq!(project(&nested, &deep), "The tool's answer is too large to be shaped.");
 }
 
 /// A document in which every scalar and every key that no path names is a word of its own.

@@ -75,7 +75,10 @@ impl Editor<'_> {
         if level.items.as_ref().is_some_and(|items| items.close.get()) {
             part.tree = part.tree.or_else(|| with_closed_items(schema));
         }
-        part.tree = fewer(part.tree.as_ref().unwrap_or(schema), level).or(part.tree);
+        if let Some(fewer) = fewer(part.tree.as_ref().unwrap_or(schema), level) {
+            self.loosened += 1;
+            part.tree = Some(fewer);
+        }
         if !part.lost && !level.close.get() {
             return Ok(part.tree);
         }
@@ -160,7 +163,10 @@ impl Editor<'_> {
                     draft.replace(keyword, tree);
                 }
                 "not" => match self.condition(|editor| editor.part(value, level, depth))? {
-                    (_, true) => draft.remove(keyword),
+                    (_, true) => {
+                        self.loosened += 1;
+                        draft.remove(keyword);
+                    }
                     (tree, false) => draft.replace(keyword, tree),
                 },
                 "then" | "else" => {
@@ -171,7 +177,10 @@ impl Editor<'_> {
                 "contains" => {
                     let Some(items) = level.items.as_deref() else { continue };
                     match self.condition(|editor| Ok(Part { tree: editor.level(value, items, depth)?, lost: false }))? {
-                        (_, true) => ["contains", "minContains", "maxContains"].into_iter().for_each(|each| draft.remove(each)),
+                        (_, true) => {
+                            self.loosened += 1;
+                            ["contains", "minContains", "maxContains"].into_iter().for_each(|each| draft.remove(each));
+                        }
                         (tree, false) => draft.replace(keyword, tree),
                     }
                 }
@@ -198,6 +207,7 @@ impl Editor<'_> {
             }
         }
         if condition_lost {
+            self.loosened += 1;
             draft.weaken_if();
         }
         Ok(())
@@ -553,20 +563,11 @@ impl Editor<'_> {
         if is_closed || !composed {
             object.insert("additionalProperties", Tree::Bool(false));
         } else if self.document.dialect.modern {
-            object.remove("additionalProperties");
-            for keyword in IN_PLACE {
-                let Some(value) = object.get(keyword) else { continue };
-                if let Some(open) = self.unopened_keyword(keyword, value, depth)? {
-                    if keyword == "$ref" {
-                        object = match merged(&object, open, true) {
-                            Tree::Object(object) => object,
-                            other => return Ok(other),
-                        };
-                    } else {
-                        object.insert(keyword, open);
-                    }
-                }
-            }
+            let whole = Tree::Object(object);
+            object = match self.unopened(&whole, depth)?.unwrap_or(whole) {
+                Tree::Object(object) => object,
+                other => return Ok(other),
+            };
             object.insert("unevaluatedProperties", Tree::Bool(false));
         } else {
             self.close_by_name(&mut object, depth)?;
@@ -589,7 +590,11 @@ impl Editor<'_> {
         for keyword in IN_PLACE {
             let Some(value) = object.get(keyword) else { continue };
             let open = self.unopened_keyword(keyword, value, depth)?;
-            if keyword == "$ref" { referred = open } else { draft.replace(keyword, open) }
+            match (keyword, open) {
+                ("$ref", open) => referred = open,
+                ("oneOf", Some(Tree::Array(branches))) => draft.weaken_one_of(branches),
+                (_, open) => draft.replace(keyword, open),
+            }
         }
         let tree = draft.finish();
         Ok(match referred {

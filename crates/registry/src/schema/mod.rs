@@ -366,7 +366,11 @@ fn unproven(shown: &Document, proofs: Vec<FieldPath>) -> Result<Option<FieldPath
 }
 
 fn not_proven(document: &Document, path: &FieldPath) -> CannotShow {
-    let why = if document.dialect.known { format!("the schema may still accept `{path}`") } else { "its `$schema` names a dialect that is not known".to_owned() };
+    let why = if document.dialect.known {
+        format!("the schema may still accept `{path}`")
+    } else {
+        "its `$schema` names a dialect that is not known".to_owned()
+    };
     CannotShow::NotProven { place: Vec::new(), why }
 }
 

@@ -93,7 +93,6 @@ fn a_path_leads_into_objects_and_arrays_and_closes_only_the_level_that_lost_a_na
     ]);
 }
 
-
 // A9
 #[test]
 fn a_name_goes_from_every_branch() {
@@ -150,7 +149,7 @@ fn a_name_goes_from_every_branch() {
         (
             r#"{"type":"object","properties":{"a":{},"b":{}},"unevaluatedProperties":true,"allOf":[{"required":["a"]}]}"#,
             "b",
-            r#"{"type":"object","properties":{"a":{}},"unevaluatedProperties":false,"allOf":[{"required":["a"]}]}"#,
+            r#"{"type":"object","properties":{"a":{}},"allOf":[{"required":["a"]}],"unevaluatedProperties":false}"#,
         ),
         (
             r#"{"type":"object","allOf":[{"allOf":[{"anyOf":[{"properties":{"b":{},"c":{}}}]}]}]}"#,
@@ -438,7 +437,11 @@ fn a_tool_is_refused_when_it_cannot_be_proven_that_a_name_is_gone() {
         (r#"{"type":"object","allOf":[{"required":["k"]}]}"#, "k", "`k` is hidden, but"),
         (r#"{"type":"object","anyOf":[{"required":["k"]},{"allOf":[{"required":["k","a"]}]}]}"#, "k", "`k` is hidden, but"),
         (r##"{"type":"object","properties":{"o":{"$ref":"#/$defs/O"}},"$defs":{"O":{"required":["k"]}}}"##, "o.k", "`o.k` is hidden, but"),
-        (r#"{"type":"object","$ref":"https://example.com/s","properties":{"k":{}}}"#, "k", "from the arguments: the reference `https://example.com/s` leads out"),
+        (
+            r#"{"type":"object","$ref":"https://example.com/s","properties":{"k":{}}}"#,
+            "k",
+            "from the arguments: the reference `https://example.com/s` leads out",
+        ),
         (r#"{"type":"object","properties":{"o":{"$ref":"other.json#/x"}}}"#, "o.k", "from `o`: the reference `other.json#/x` leads out"),
         (r##"{"type":"object","properties":{"o":{"$ref":"#Anchor"}}}"##, "o.k", "names an anchor"),
         (r##"{"type":"object","properties":{"o":{"$ref":"#/$defs/None"}}}"##, "o.k", "`#/$defs/None` leads nowhere"),
@@ -463,4 +466,428 @@ fn a_tool_is_refused_when_it_cannot_be_proven_that_a_name_is_gone() {
 #[test]
 fn a_hidden_argument_with_a_header_is_fine_unless_a_secret_fills_it() {
     assert!(hide(r#"{"type":"object","properties":{"k":{"type":"string","x-mcp-header":"K"}}}"#, "k").is_ok());
+}
+
+const WEATHER: &str =
+    r#"{"type":"object","properties":{"city":{"type":"string"},"units":{"type":"string"},"debug_mode":{"type":"boolean"}},"required":["city"]}"#;
+
+/// A virtual tool over a source's schema.
+struct Tool {
+    source: Tree,
+    own: Option<Tree>,
+    renames: Vec<Rename>,
+    hidden: Vec<FieldPath>,
+    defaults: Vec<(FieldPath, Option<Tree>)>,
+    hide_defaulted: bool,
+}
+
+fn tool(source: &str) -> Tool {
+    Tool { source: tree(source), own: None, renames: Vec::new(), hidden: Vec::new(), defaults: Vec::new(), hide_defaulted: false }
+}
+
+impl Tool {
+    fn own(self, schema: &str) -> Tool {
+        Tool { own: Some(tree(schema)), ..self }
+    }
+
+    fn rename(mut self, exposed: &str, source: &str) -> Tool {
+        self.renames.push(Rename { exposed: exposed.into(), source: source.into(), description: None });
+        self
+    }
+
+    fn describe(mut self, name: &str, description: &str) -> Tool {
+        match self.renames.iter_mut().find(|rename| rename.exposed == name) {
+            Some(rename) => rename.description = Some(description.into()),
+            None => self.renames.push(Rename { exposed: name.into(), source: name.into(), description: Some(description.into()) }),
+        }
+        self
+    }
+
+    fn hide(mut self, field: &str) -> Tool {
+        self.hidden.push(FieldPath::parse(field).unwrap());
+        self
+    }
+
+    fn fill(mut self, field: &str, value: &str) -> Tool {
+        self.defaults.push((FieldPath::parse(field).unwrap(), Some(tree(value))));
+        self
+    }
+
+    fn fill_secretly(mut self, field: &str) -> Tool {
+        self.defaults.push((FieldPath::parse(field).unwrap(), None));
+        self
+    }
+
+    fn hide_defaulted(self) -> Tool {
+        Tool { hide_defaulted: true, ..self }
+    }
+
+    fn show(&self) -> Result<Shown, CannotShow> {
+        let defaults: Vec<DefaultValue> = self.defaults.iter().map(|(path, value)| DefaultValue { path, value: value.as_ref() }).collect();
+        show(&Wanted {
+            source: &self.source,
+            replacement: self.own.as_ref(),
+            renames: &self.renames,
+            hidden: &self.hidden,
+            defaults: &defaults,
+            hide_defaulted: self.hide_defaulted,
+        })
+    }
+
+    /// Expects this schema, these forced fields, and these words about it.
+    fn shows(self, schema: &str, forced: &[&str], notices: &[&str]) {
+        let shown = self.show().unwrap_or_else(|error| panic!("{error}, instead of {schema}"));
+        assert_eq!(shown.schema.to_string(), tree(schema).to_string());
+        assert_eq!(shown.forced.iter().map(FieldPath::to_string).collect::<Vec<_>>(), forced, "{schema}");
+        assert_eq!(shown.notices.iter().map(Notice::to_string).collect::<Vec<_>>(), notices, "{schema}");
+    }
+
+    fn cannot(self, reason: &str) {
+        let error = self.show().map(|shown| shown.schema.to_string()).unwrap_err();
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
+// R-003-12, S1, S32
+#[test]
+fn without_changes_the_source_s_schema_is_shown_as_it_is() {
+    for schema in [
+        WEATHER,
+        r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"maximum":1e400},"Unused":{}},"additionalProperties":true}"##,
+        r##"{"type":"object","$ref":"https://example.com/elsewhere","properties":{"a":{"$dynamicRef":"#x"}}}"##,
+    ] {
+        tool(schema).shows(schema, &[], &[]);
+    }
+}
+
+// S4
+#[test]
+fn hiding_what_is_not_there_changes_nothing_and_is_said() {
+    tool(WEATHER).hide("nope").shows(WEATHER, &[], &["hidden field `nope` does not exist in the source's schema"]);
+    tool(WEATHER).hide("city.raw").shows(WEATHER, &[], &["hidden field `city.raw` does not exist in the source's schema"]);
+    let shown = tool(WEATHER).hide("debug_mod").show().unwrap();
+    assert_eq!(shown.notices.first().and_then(Notice::help).as_deref(), Some("did you mean `debug_mode`?"));
+}
+
+// R-003-50, S5
+#[test]
+fn the_entry_s_own_schema_replaces_the_source_s() {
+    let own = r#"{"type":"object","properties":{"city":{"type":"string","minLength":1}},"required":["city"]}"#;
+    tool(WEATHER).own(own).shows(own, &[], &[]);
+    tool(WEATHER).own(r#"{"properties":{"city":{}}}"#).shows(r#"{"type":"object","properties":{"city":{}}}"#, &[], &[]);
+    tool(WEATHER).own(r#"{"type":"string"}"#).cannot("not of type \"object\"");
+    tool(WEATHER).own("true").cannot("not of type \"object\"");
+}
+
+// S5, A5: what the source has and the entry hides stays unknown, though the entry's own schema never spoke of it
+#[test]
+fn hides_hold_for_the_entry_s_own_schema_too() {
+    tool(WEATHER).own(r#"{"type":"object","properties":{"city":{}}}"#).hide("debug_mode").shows(
+        r#"{"type":"object","properties":{"city":{}},"additionalProperties":false}"#,
+        &[],
+        &[],
+    );
+    tool(WEATHER).own(r#"{"type":"object","properties":{"city":{},"debug_mode":{}},"required":["debug_mode","city"]}"#).hide("debug_mode").shows(
+        r#"{"type":"object","properties":{"city":{}},"required":["city"],"additionalProperties":false}"#,
+        &[],
+        &[],
+    );
+    tool(WEATHER).own(r#"{"type":"object","properties":{"units":{}}}"#).hide("city").cannot("field `city` is hidden, but the source requires it");
+    let nested = r#"{"type":"object","properties":{"o":{"properties":{"k":{},"v":{}}},"r":{"items":{"properties":{"k":{}}}}}}"#;
+    tool(nested).own(r#"{"type":"object","properties":{"o":{"type":"object"}}}"#).hide("o.k").shows(
+        r#"{"type":"object","properties":{"o":{"type":"object","additionalProperties":false}}}"#,
+        &[],
+        &[],
+    );
+    tool(nested).own(r#"{"type":"object","properties":{"v":{}}}"#).hide("o.k").shows(
+        r#"{"type":"object","properties":{"v":{}},"additionalProperties":false}"#,
+        &[],
+        &[],
+    );
+    tool(nested).own(r#"{"type":"object","properties":{"r":{"type":"array"}}}"#).hide("r[].k").shows(
+        r#"{"type":"object","properties":{"r":{"type":"array","items":{"additionalProperties":false}}}}"#,
+        &[],
+        &[],
+    );
+}
+
+// Section 3: renames
+#[test]
+fn a_renamed_argument_is_known_by_its_new_name_only() {
+    tool(WEATHER).rename("place", "city").shows(
+        r#"{"type":"object","properties":{"place":{"type":"string"},"units":{"type":"string"},"debug_mode":{"type":"boolean"}},"required":["place"],"additionalProperties":false}"#,
+        &[],
+        &[],
+    );
+    tool(WEATHER).rename("place", "city").describe("place", "Where").hide("debug_mode").shows(
+        r#"{"type":"object","properties":{"place":{"type":"string","description":"Where"},"units":{"type":"string"}},"required":["place"],"additionalProperties":false}"#,
+        &[],
+        &[],
+    );
+    // A description alone hides nothing and closes nothing.
+    tool(r#"{"type":"object","properties":{"a":{"description":"old"},"b":true}}"#).describe("a", "new").describe("b", "B").shows(
+        r#"{"type":"object","properties":{"a":{"description":"new"},"b":{"description":"B"}}}"#,
+        &[],
+        &[],
+    );
+    // Two that change places.
+    tool(r#"{"type":"object","properties":{"a":{"title":"A"},"b":{"title":"B"}},"required":["a"]}"#).rename("b", "a").rename("a", "b").shows(
+        r#"{"type":"object","properties":{"b":{"title":"A"},"a":{"title":"B"}},"required":["b"],"additionalProperties":false}"#,
+        &[],
+        &[],
+    );
+    // Everywhere the name stands.
+    tool(
+        r#"{"type":"object","properties":{"a":{},"b":{}},"anyOf":[{"required":["a"]},{"not":{"required":["a"]}}],"if":{"properties":{"a":{"const":1}}},"then":{"required":["b"]},"dependentRequired":{"a":["b"],"b":["a"]},"dependentSchemas":{"a":{"minProperties":1}},"propertyNames":{"enum":["a","b"]},"patternProperties":{"^a$":{}},"examples":[{"a":1}],"propertyOrdering":["a"]}"#,
+    )
+    .rename("x", "a")
+    .shows(
+        r#"{"type":"object","properties":{"x":{},"b":{}},"anyOf":[{"required":["x"]},{"not":{"required":["x"]}}],"if":{"properties":{"x":{"const":1}}},"then":{"required":["b"]},"dependentRequired":{"x":["b"],"b":["x"]},"dependentSchemas":{"x":{"minProperties":1}},"propertyNames":{"enum":["x","b"]},"examples":[{"x":1}],"unevaluatedProperties":false}"#,
+        &[],
+        &[],
+    );
+    // Hides speak the source's names, inside renamed arguments too.
+    tool(r#"{"type":"object","properties":{"o":{"properties":{"k":{},"v":{}}}}}"#).rename("options", "o").hide("o.k").shows(
+        r#"{"type":"object","properties":{"options":{"properties":{"v":{}},"additionalProperties":false}},"additionalProperties":false}"#,
+        &[],
+        &[],
+    );
+    // A hidden name may go to another argument.
+    tool(r#"{"type":"object","properties":{"id":{"title":"internal"},"public":{}}}"#).hide("id").rename("id", "public").shows(
+        r#"{"type":"object","properties":{"id":{}},"additionalProperties":false}"#,
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn the_entry_s_own_schema_speaks_exposed_names() {
+    let own = r#"{"type":"object","properties":{"place":{"type":"string"}},"required":["place"]}"#;
+    let closed = r#"{"type":"object","properties":{"place":{"type":"string"}},"required":["place"],"additionalProperties":false}"#;
+    tool(WEATHER).own(own).rename("place", "city").shows(closed, &[], &[]);
+    tool(WEATHER).own(own).rename("place", "city").describe("place", "Where").shows(
+        r#"{"type":"object","properties":{"place":{"type":"string","description":"Where"}},"required":["place"],"additionalProperties":false}"#,
+        &[],
+        &[],
+    );
+    // Both names for one argument: the old one is unknown all the same.
+    tool(WEATHER).own(r#"{"type":"object","properties":{"place":{"type":"string"},"city":{}},"required":["place"]}"#).rename("place", "city").shows(
+        closed,
+        &[],
+        &[],
+    );
+    tool(WEATHER).own(own).rename("place", "city").hide("city").fill("city", "\"Oslo\"").shows(
+        r#"{"type":"object","properties":{},"additionalProperties":false}"#,
+        &["city"],
+        &[],
+    );
+}
+
+#[test]
+fn renames_that_cannot_be_meant_are_refused_or_said() {
+    tool(WEATHER).rename("units", "city").cannot("argument `city` cannot be called `units`");
+    tool(WEATHER).rename("a", "city").rename("b", "city").cannot("`a` and `b` both stand for `city`");
+    tool(WEATHER).rename("place", "town").shows(WEATHER, &[], &["argument `place` stands for `town`, which does not exist in the source's schema"]);
+    tool(r#"{"type":"object","anyOf":[{"$ref":"https://example.com/x"}]}"#).rename("a", "b").cannot("leads out of the schema");
+}
+
+// R-003-48, section 3: a default for a visible field
+#[test]
+fn a_visible_default_makes_its_field_optional_and_is_shown_unless_it_is_secret() {
+    tool(WEATHER).fill("city", "\"Oslo\"").shows(
+        r#"{"type":"object","properties":{"city":{"type":"string","default":"Oslo"},"units":{"type":"string"},"debug_mode":{"type":"boolean"}}}"#,
+        &[],
+        &[],
+    );
+    tool(WEATHER).fill_secretly("city").shows(
+        r#"{"type":"object","properties":{"city":{"type":"string"},"units":{"type":"string"},"debug_mode":{"type":"boolean"}}}"#,
+        &[],
+        &[],
+    );
+    // The source's own default is not what a secret one will be; spellings stay.
+    tool(r#"{"type":"object","properties":{"a":{"default":1},"b":{"default":2}}}"#).fill_secretly("a").fill("b", "3.0").shows(
+        r#"{"type":"object","properties":{"a":{},"b":{"default":3.0}}}"#,
+        &[],
+        &[],
+    );
+    tool(r#"{"type":"object","properties":{"o":{"properties":{"u":true,"v":{}},"required":["u","v"]}},"required":["o"]}"#).fill("o.u", "1").shows(
+        r#"{"type":"object","properties":{"o":{"properties":{"u":{"default":1},"v":{}},"required":["v"]}},"required":["o"]}"#,
+        &[],
+        &[],
+    );
+    tool(r#"{"type":"object","oneOf":[{"properties":{"a":{}},"required":["a"]},{"properties":{"b":{}},"required":["b"]}]}"#).fill("a", "1").shows(
+        r#"{"type":"object","anyOf":[{"properties":{"a":{"default":1}}},{"properties":{"b":{}},"required":["b"]}]}"#,
+        &[],
+        &[],
+    );
+    tool(WEATHER).rename("place", "city").fill("city", "\"Oslo\"").shows(
+        r#"{"type":"object","properties":{"place":{"type":"string","default":"Oslo"},"units":{"type":"string"},"debug_mode":{"type":"boolean"}},"additionalProperties":false}"#,
+        &[],
+        &[],
+    );
+}
+
+// S9, S34, R-003-60
+#[test]
+fn a_default_is_forced_where_callers_do_not_see_its_field() {
+    let source = r#"{"type":"object","properties":{"query":{"type":"string"},"api_key":{"type":"string"}},"required":["query","api_key"]}"#;
+    let closed = r#"{"type":"object","properties":{"query":{"type":"string"}},"required":["query"],"additionalProperties":false}"#;
+    tool(source).fill_secretly("api_key").hide_defaulted().shows(closed, &["api_key"], &[]);
+    tool(source).fill_secretly("api_key").hide("api_key").shows(closed, &["api_key"], &[]);
+    // Required by the source and not advertised: hidden.
+    let own = r#"{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}"#;
+    tool(source).own(own).fill_secretly("api_key").shows(closed, &["api_key"], &[]);
+    // A field that the source does not speak of is filled in, and nothing is closed for it.
+    tool(WEATHER).fill("trace", "true").shows(WEATHER, &["trace"], &[]);
+    // Inside something hidden.
+    tool(r#"{"type":"object","properties":{"o":{"required":["k"]},"a":{}},"required":["o"]}"#).hide("o").fill("o.k", "1").shows(
+        r#"{"type":"object","properties":{"a":{}},"additionalProperties":false}"#,
+        &["o.k"],
+        &[],
+    );
+    // A default for a whole does not stand for a part that is hidden in it.
+    tool(r#"{"type":"object","properties":{"o":{"properties":{"k":{}},"required":["k"]}}}"#)
+        .hide("o.k")
+        .fill("o", r#"{"k":1}"#)
+        .cannot("`o.k` is hidden");
+}
+
+// Section 3: an override that the source could not accept
+#[test]
+fn what_the_source_could_not_accept_is_said() {
+    let source = r#"{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":["string","null"]},"kind":{"enum":["a","b"]}},"required":["id","name"],"additionalProperties":false}"#;
+    let own = r#"{"type":"object","properties":{"id":{"type":"string"},"kind":{"type":"boolean"},"extra":{}}}"#;
+    tool(source).own(own).shows(
+        own,
+        &[],
+        &[
+            "the source requires `name`, which the tool neither takes nor fills in",
+            "`id` is string here, but the source takes integer",
+            "`kind` is boolean here, but the source takes string or string",
+            "the tool takes `extra`, which the source refuses",
+        ],
+    );
+    let own = r#"{"type":"object","properties":{"id":{"type":"number"},"kind":{"const":"a"}},"additionalProperties":false}"#;
+    tool(source).own(own).fill("name", "null").shows(own, &["name"], &[]);
+    tool(source).fill("id", "\"7\"").fill("nope", "1").hide_defaulted().shows(
+        r#"{"type":"object","properties":{"name":{"type":["string","null"]},"kind":{"enum":["a","b"]}},"required":["name"],"additionalProperties":false}"#,
+        &["id", "nope"],
+        &["`id` is string here, but the source takes integer", "the tool takes `nope`, which the source refuses"],
+    );
+    assert!(Notice::Unmet { field: FieldPath::top("name") }.is_incompatible());
+}
+
+fn named(schema: &str, schemas: &[(&str, &str)]) -> Result<String, BadReference> {
+    let trees: Vec<(&str, Tree)> = schemas.iter().map(|(name, schema)| (*name, tree(schema))).collect();
+    resolve_named(&tree(schema), &trees.iter().map(|(name, schema)| (*name, schema)).collect()).map(|resolved| resolved.to_string())
+}
+
+// S35, S36, S38
+#[test]
+fn references_to_named_schemas_are_expanded() {
+    let schemas = [
+        ("Query", r#"{"type":"object","properties":{"q":{"type":"string"}}}"#),
+        ("Person", r##"{"type":"object","properties":{"address":{"$ref":"#/schemas/Address"}}}"##),
+        ("Address", r#"{"type":"object","description":"theirs","properties":{"street":{}}}"#),
+        ("Node", r##"{"type":"object","properties":{"next":{"$ref":"#Node"}}}"##),
+        ("Even", r##"{"properties":{"odd":{"$ref":"#/schemas/Odd"}}}"##),
+        ("Odd", r##"{"properties":{"even":{"$ref":"#/schemas/Even"}}}"##),
+        ("Local", r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"string"}}}"##),
+        ("Old:2.0.0", r#"{"title":"two"}"#),
+        ("Old", r#"{"title":"one"}"#),
+    ];
+    for (before, after) in [
+        (r##"{"$ref":"#/schemas/Query"}"##, r#"{"type":"object","properties":{"q":{"type":"string"}}}"#),
+        (r##"{"$ref":"#Query"}"##, r#"{"type":"object","properties":{"q":{"type":"string"}}}"#),
+        (r##"{"$ref":"#Query:1.0.0"}"##, r#"{"type":"object","properties":{"q":{"type":"string"}}}"#),
+        (r##"{"$ref":"#Old:2.0.0"}"##, r#"{"title":"two"}"#),
+        (r##"{"$ref":"#Old:1.0.0"}"##, r#"{"title":"one"}"#),
+        (
+            r##"{"properties":{"who":{"$ref":"#/schemas/Person"}}}"##,
+            r#"{"properties":{"who":{"type":"object","properties":{"address":{"type":"object","description":"theirs","properties":{"street":{}}}}}}}"#,
+        ),
+        (
+            r##"{"items":{"$ref":"#Address","description":"mine","sourceField":"$.a"}}"##,
+            r#"{"items":{"description":"mine","sourceField":"$.a","type":"object","properties":{"street":{}}}}"#,
+        ),
+        (
+            r##"{"anyOf":[{"$ref":"#Address","required":["street"]},{"$ref":"#Address","properties":{"x":{}}}]}"##,
+            r#"{"anyOf":[{"required":["street"],"type":"object","description":"theirs","properties":{"street":{}}},{"properties":{"x":{}},"allOf":[{"type":"object","description":"theirs","properties":{"street":{}}}]}]}"#,
+        ),
+        // What comes round to itself is kept.
+        (
+            r##"{"type":"object","properties":{"list":{"$ref":"#/schemas/Node"}}}"##,
+            r##"{"type":"object","properties":{"list":{"$ref":"#/$defs/Node"}},"$defs":{"Node":{"type":"object","properties":{"next":{"$ref":"#/$defs/Node"}}}}}"##,
+        ),
+        (
+            r##"{"$ref":"#/schemas/Node"}"##,
+            r##"{"type":"object","properties":{"next":{"$ref":"#/$defs/Node"}},"$defs":{"Node":{"type":"object","properties":{"next":{"$ref":"#/$defs/Node"}}}}}"##,
+        ),
+        (
+            r##"{"properties":{"n":{"$ref":"#Even"}},"$defs":{"Even":{"title":"another"}}}"##,
+            r##"{"properties":{"n":{"$ref":"#/$defs/Even-2"}},"$defs":{"Even":{"title":"another"},"Even-2":{"properties":{"odd":{"properties":{"even":{"$ref":"#/$defs/Even-2"}}}}}}}"##,
+        ),
+        // References inside a schema stay local to it.
+        (
+            r##"{"properties":{"a":{"$ref":"#/$defs/A"},"l":{"$ref":"#Local"}},"$defs":{"A":{"type":"number"}}}"##,
+            r##"{"properties":{"a":{"$ref":"#/$defs/A"},"l":{"$ref":"#/$defs/Local"}},"$defs":{"A":{"type":"number"},"Local":{"type":"object","properties":{"a":{"$ref":"#/$defs/Local/$defs/A"}},"$defs":{"A":{"type":"string"}}}}}"##,
+        ),
+        (r##"{"$ref":"#Local"}"##, r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"string"}}}"##),
+        // What is data, or a member of that name, is no reference.
+        (r##"{"properties":{"$ref":{"const":{"$ref":"#None"}}}}"##, r##"{"properties":{"$ref":{"const":{"$ref":"#None"}}}}"##),
+    ] {
+        assert_eq!(named(before, &schemas).unwrap_or_else(|error| panic!("{before}: {error}")), tree(after).to_string(), "{before}");
+    }
+}
+
+// S37, S39
+#[test]
+fn references_that_lead_to_no_schema_are_named() {
+    let schemas = [("Address", "{}"), ("Loop", r##"{"$ref":"#Loop"}"##), ("Through", r##"{"items":{"$ref":"#Missing"}}"##)];
+    for (reference, message, help) in [
+        ("#", "`#` is not a reference to a schema", "#/schemas/Name"),
+        ("NoHash", "`NoHash` is not a reference to a schema", "#/schemas/Name"),
+        ("https://example.com/x", "is not a reference to a schema", "#/schemas/Name"),
+        ("#/schemas/", "is not a reference to a schema", "#/schemas/Name"),
+        ("#/schemas/Adress", "schema `Adress` does not exist", "did you mean `#/schemas/Address`?"),
+        ("#Adress:1.0.0", "schema `Adress` does not exist", "did you mean `#/schemas/Address`?"),
+        ("#Through", "schema `Missing` does not exist", ""),
+        ("#Loop", "larger than", ""),
+    ] {
+        for schema in [format!(r#"{{"$ref":"{reference}"}}"#), format!(r#"{{"properties":{{"a":{{"$ref":"{reference}"}}}}}}"#)] {
+            // A schema that is only itself means nothing at the top; inside, it is kept as what it is.
+            let Err(error) = named(&schema, &schemas) else {
+                assert_eq!(reference, "#Loop");
+                continue;
+            };
+            assert!(error.to_string().contains(message), "{schema}: {error}");
+            assert!(error.help().unwrap_or_default().contains(help), "{schema}: {:?}", error.help());
+        }
+    }
+}
+
+// F3: bombs end in an error, not in memory
+#[test]
+fn schemas_that_multiply_are_refused() {
+    let bomb = |levels: usize| -> String {
+        let doubled = |level| format!(r##""d{level}":{{"allOf":[{{"$ref":"#/$defs/d{0}"}},{{"$ref":"#/$defs/d{0}"}}]}}"##, level + 1);
+        let definitions: Vec<String> = (0..levels).map(doubled).collect();
+        format!(r##"{{"type":"object","$ref":"#/$defs/d0","$defs":{{{},"d{levels}":{{"properties":{{"k":{{}}}}}}}}}}"##, definitions.join(","))
+    };
+    assert!(hide(&bomb(4), "k").is_ok());
+    assert_eq!(hide(&bomb(30), "k").unwrap_err(), CannotShow::TooLarge);
+
+    let wide = format!(r#"{{"type":"object","enum":[{}]}}"#, ["1"; 10_001].join(","));
+    assert_eq!(hide(&wide, "k").unwrap_err(), CannotShow::TooLarge);
+    let deep = (0..70).fold(Tree::object(), |inner, _| Tree::Object([("not".to_owned(), inner)].into_iter().collect()));
+    let wanted = Wanted { source: &deep, replacement: None, renames: &[], hidden: &[], defaults: &[], hide_defaulted: false };
+    assert_eq!(show(&wanted).unwrap_err(), CannotShow::TooDeep);
+    let chain: Vec<String> = (0..200).map(|at| format!(r##""d{at}":{{"$ref":"#/$defs/d{}"}}"##, at + 1)).collect();
+    let chain = format!(r##"{{"type":"object","$ref":"#/$defs/d0","$defs":{{{},"d200":{{"properties":{{"k":{{}}}}}}}}}}"##, chain.join(","));
+    assert_eq!(hide(&chain, "k").unwrap_err(), CannotShow::TooDeep);
+
+    let doubled = |at: usize| tree(&format!(r##"{{"properties":{{"a":{{"$ref":"#S{0}"}},"b":{{"$ref":"#S{0}"}}}}}}"##, at + 1));
+    let schemas: Vec<(String, Tree)> = (0..30).map(|at| (format!("S{at}"), doubled(at))).chain([("S30".to_owned(), Tree::object())]).collect();
+    let by_name = schemas.iter().map(|(name, schema)| (name.as_str(), schema)).collect();
+    assert_eq!(resolve_named(&tree(r##"{"items":{"$ref":"#S0"}}"##), &by_name), Err(BadReference::TooLarge));
 }
