@@ -41,6 +41,7 @@ deny: ## licences, banned crates, sources and advisories of the dependencies
 
 gen: ## rewrites what is generated: schema/
 	UPDATE_SCHEMA=1 cargo test -p transom-config --test schema
+	UPDATE_SCHEMA=1 cargo test -p transom-registry --test schema
 
 bench: ## CPU per request against a bare proxy; BENCH="--seconds 10 --rounds 5" for more
 	cargo build --release --workspace --bins

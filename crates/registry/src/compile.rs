@@ -579,8 +579,15 @@ impl<'d> Compiler<'d, '_> {
     fn replaced_text(&mut self, draft: &mut Draft<'d>, written: Json<'d>, found: &mut Found) -> String {
         let text = written.string().unwrap_or_default();
         let string = draft.place.span_of(written.raw());
+        let earlier = self.environment.refused.borrow().len();
         match template::expand(&text, &self.environment) {
             Ok(expanded) => {
+                // D6: a default of its own is no excuse for asking for what may not be read.
+                let refused: Vec<String> = self.environment.refused.borrow().iter().skip(earlier).cloned().collect();
+                for name in refused {
+                    let (message, label, help) = self.environment.explained(&Fault::Unset(name));
+                    self.error(draft, Code::BadPlaceholder, string.clone(), format!("{}: {message}", subject(draft)), label, Some(help));
+                }
                 for at in &expanded.unclosed {
                     let span = draft.place.inside(&string, at);
                     let message = format!("{}: a placeholder is opened and never closed; it stays as it is written", subject(draft));

@@ -224,7 +224,7 @@ pub fn read<'d>(document: usize, text: &'d str, problems: &mut Vec<Problem>) -> 
             }
             "schemas" => reader.schemas(value, &mut registry.schemas),
             "$schema" => {}
-            other => reader.unknown(key, other, "the registry", &["$schema", "schemaVersion", "tools", "schemas"]),
+            other => reader.unknown(key, other, "the registry", DOCUMENT_KEYS),
         }
     }
     // A second `tools` is a duplicate key and reported as such; its tools are read all the same, lest their sources show.
@@ -421,8 +421,10 @@ struct Reader<'d, 'p> {
     failed: Option<String>,
 }
 
+/// The keys of a document.
+pub(crate) const DOCUMENT_KEYS: &[&str] = &["$schema", "schemaVersion", "tools", "schemas"];
 /// The keys of an entry.
-const TOOL_KEYS: &[&str] = &[
+pub(crate) const TOOL_KEYS: &[&str] = &[
     "name",
     "source",
     "server",
@@ -454,7 +456,10 @@ const TOOL_KEYS: &[&str] = &[
     "hideDefaulted",
     "coerceArguments",
 ];
-const SOURCE_KEYS: &[&str] = &["target", "server", "tool", "originalName", "defaults", "hideFields"];
+/// The keys of a source that is an object.
+pub(crate) const SOURCE_KEYS: &[&str] = &["target", "server", "tool", "originalName", "defaults", "hideFields"];
+/// The keys of an argument.
+pub(crate) const ARGUMENT_KEYS: &[&str] = &["source", "description"];
 /// A registry refers to targets; it never says how to run or reach one (F1).
 const FORBIDDEN_KEYS: &[&str] = &["command", "args", "env", "url", "headers", "targets"];
 
@@ -753,7 +758,7 @@ impl<'d> Reader<'d, '_> {
                 match &*key.text() {
                     "source" => argument.source = self.text(value, &format!("{what}.source")).unwrap_or(argument.source),
                     "description" => argument.description = self.text(value, &format!("{what}.description")),
-                    other => self.unknown(key, other, "an argument", &["source", "description"]),
+                    other => self.unknown(key, other, "an argument", ARGUMENT_KEYS),
                 }
             }
             tool.arguments.push(argument);

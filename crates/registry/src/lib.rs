@@ -80,6 +80,7 @@ pub mod name;
 pub mod path;
 pub mod pin;
 pub mod problem;
+pub mod published;
 pub mod result;
 pub mod schema;
 pub mod secret;

@@ -220,9 +220,7 @@ fn as_text(played: &[Played], verbose: bool) -> String {
 }
 
 fn as_json(played: &[Played]) -> Data {
-    let case = |(outcome, (line, column)): &(Outcome, (usize, usize))| {
-        json!({ "name": outcome.name, "passed": outcome.passed(), "line": line, "column": column, "differences": outcome.differences })
-    };
+    let case = |(outcome, (line, column)): &(Outcome, (usize, usize))| json!({ "name": outcome.name, "passed": outcome.passed(), "line": line, "column": column, "differences": outcome.differences });
     let files: Vec<Data> = played
         .iter()
         .map(|file| {
@@ -282,6 +280,23 @@ cases:
         let Ok(good) = played("b.test.yaml", &YAML.replace("30.0", "30")) else { panic!() };
         assert_eq!(as_text(std::slice::from_ref(&good), false), "");
         assert_eq!(as_text(&[good], true), "b.test.yaml: 2 passed, 0 failed\n");
+    }
+
+    /// The golden cases of the engine, through the same door as everybody's. `cargo test -p transom-cli golden` after a change.
+    #[test]
+    fn the_golden_cases_pass() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../registry/cases");
+        let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let played: Vec<Played> = files
+            .iter()
+            .map(|path| match play(path) {
+                Ok(played) => played,
+                Err(Unplayed::Unreadable(why) | Unplayed::NoRegistry(why)) => panic!("{why}"),
+            })
+            .collect();
+        assert_eq!(as_text(&played, false), "");
+        assert!(played.iter().map(Played::passed).sum::<usize>() >= 250);
     }
 
     #[test]

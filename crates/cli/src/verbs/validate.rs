@@ -203,7 +203,8 @@ mod tests {
         examine(sources, &Nothing, false).render(false)
     }
 
-    const CONFIG: &str = "backends:\n  - mcp:\n      targets:\n        - { name: weather, stdio: { cmd: uvx } }\n        - { name: tickets, stdio: { cmd: uvx } }\n";
+    const CONFIG: &str =
+        "backends:\n  - mcp:\n      targets:\n        - { name: weather, stdio: { cmd: uvx } }\n        - { name: tickets, stdio: { cmd: uvx } }\n";
 
     /// Five different mistakes, each in its own tool.
     const FIVE: &str = r#"{
@@ -235,7 +236,10 @@ mod tests {
     shown!(a_registry_that_is_cut_off_is_shown_where_it_ends, page(&[source("registry.json", "{\n  \"tools\": [\n    { \"name\": \"a\",")]));
     shown!(a_config_and_a_registry_share_one_report, page(&[source("r.json", r#"{"tools":{}}"#), source("c.yaml", "listn: 1\n")]));
     shown!(the_same_as_json, pretty(&as_json(&examine(&[source("registry.json", FIVE)], &Nothing, false))));
-    shown!(the_same_as_sarif, pretty(&as_sarif(&examine(&[source("r.json", r#"{"tools":[{"name":"a","source":"b"}],"tols":[]}"#)], &Nothing, false))));
+    shown!(
+        the_same_as_sarif,
+        pretty(&as_sarif(&examine(&[source("r.json", r#"{"tools":[{"name":"a","source":"b"}],"tols":[]}"#)], &Nothing, false)))
+    );
 
     #[test]
     fn a_good_file_is_no_news() {
