@@ -109,7 +109,12 @@ pub(super) fn types(document: &Document, schema: &Tree) -> Option<Vec<&'static s
             Some(Tree::Array(names)) => names.iter().filter_map(Tree::as_str).filter_map(type_named).collect(),
             _ => match (part.object.get("const"), part.object.get("enum").and_then(Tree::as_array)) {
                 (Some(only), _) => vec![type_of(only)],
-                (None, Some(list)) => list.iter().map(type_of).collect(),
+                (None, Some(list)) => {
+                    let mut types: Vec<&'static str> = list.iter().map(type_of).collect();
+                    types.sort_unstable();
+                    types.dedup();
+                    types
+                }
                 (None, None) => continue,
             },
         };

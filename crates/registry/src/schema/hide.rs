@@ -9,14 +9,15 @@
 
 use super::CannotShow;
 use super::change::{Level, Member, changed_list};
-use super::document::{DEPTH, Document, Holds, allows, matches, size};
-use super::fields::declared_inside;
+use super::close::with_closed_items;
+use super::document::{DEPTH, Document, Holds, matches, size};
+use super::draft::Draft;
 use super::reference::merged;
 use crate::name::Step;
 use transom_json::{Object, Tree};
 
 /// Why a part cannot be rewritten.
-enum Stop {
+pub(super) enum Stop {
     /// The tool cannot be shown.
     Cannot(CannotShow),
     /// The part asks for a hidden name that nothing fills in: as a branch it can never hold.
@@ -29,7 +30,7 @@ impl From<CannotShow> for Stop {
     }
 }
 
-type Outcome<T> = Result<T, Stop>;
+pub(super) type Outcome<T> = Result<T, Stop>;
 
 /// A part after the change.
 #[derive(Default)]
@@ -48,8 +49,8 @@ pub(super) fn apply(document: &Document, changes: &Level) -> Result<Option<Tree>
     })
 }
 
-struct Editor<'d> {
-    document: &'d Document<'d>,
+pub(super) struct Editor<'d> {
+    pub(super) document: &'d Document<'d>,
     /// The way to the level at hand, for messages.
     trail: Vec<Step>,
     /// References that are being followed, with the level they are followed for.
@@ -61,7 +62,7 @@ struct Editor<'d> {
     /// How many conditions (`if`, `not`, `contains`) surround the part at hand.
     conditions: usize,
     /// Names that other parts declare at a level, which a part that is closed on its own would refuse.
-    cousins: Vec<(*const (), Vec<String>)>,
+    pub(super) cousins: Vec<(*const (), Vec<String>)>,
 }
 
 impl Editor<'_> {
@@ -92,7 +93,7 @@ impl Editor<'_> {
         let depth = depth.checked_sub(1).ok_or(CannotShow::TooDeep)?;
         self.document.spend(1)?;
         self.refuse_what_cannot_be_followed(schema, object)?;
-        let mut draft = Draft { object, edits: Vec::new(), added: Vec::new(), conjuncts: Vec::new(), lost: false };
+        let mut draft = Draft::of(object);
         let mut referred = None;
         if let Some(reference) = object.get("$ref").and_then(Tree::as_str) {
             let target = self.document.follow(reference).map_err(|why| self.cannot(format!("the reference `{reference}` {why}")))?;
@@ -227,17 +228,12 @@ impl Editor<'_> {
             };
             member.found.set(true);
             if member.gone {
-                if member.secret && property.get("x-mcp-header").is_some() {
-                    return Err(CannotShow::SecretInHeader { field: self.spelled(name) }.into());
-                }
                 self.losses += 1;
                 draft.lost = true;
                 changed = true;
                 continue;
             }
-            self.trail.push(Step::Member(name.to_owned()));
-            let inner = self.level(property, &member.inside, depth)?;
-            self.trail.pop();
+            let inner = self.inside(Step::Member(name.to_owned()), |editor| editor.level(property, &member.inside, depth))?;
             changed |= inner.is_some() || member.exposed.is_some();
             let mut property = inner.unwrap_or_else(|| property.clone());
             changed |= self.conditions == 0 && dress(&mut property, member);
@@ -456,33 +452,36 @@ impl Editor<'_> {
 
     fn items<'o>(&mut self, draft: &mut Draft<'o>, keyword: &'o str, value: &Tree, level: &Level, depth: usize) -> Outcome<()> {
         let Some(items) = level.items.as_deref() else { return Ok(()) };
-        self.trail.push(Step::Items);
         let losses = self.losses;
-        match value {
-            Tree::Array(elements) => {
-                let mut list = Vec::with_capacity(elements.len());
-                let mut changed = false;
-                for element in elements {
-                    let inner = self.level(element, items, depth)?;
-                    changed |= inner.is_some();
-                    list.push(inner.unwrap_or_else(|| element.clone()));
-                }
-                if changed {
-                    draft.set(keyword, Tree::Array(list));
-                }
-                // What is behind the tuple could hold anything, the hidden name too.
-                let rest = if keyword == "prefixItems" { "items" } else { "additionalItems" };
-                if self.losses > losses && !draft.object.contains_key(rest) {
-                    draft.added.push((rest, Tree::Bool(false)));
-                }
-            }
-            schema => {
-                let inner = self.level(schema, items, depth)?;
-                draft.replace(keyword, inner);
-            }
+        let mut element = |schema: &Tree| self.inside(Step::Items, |editor| editor.level(schema, items, depth));
+        let Tree::Array(elements) = value else {
+            draft.replace(keyword, element(value)?);
+            return Ok(());
+        };
+        let mut list = Vec::with_capacity(elements.len());
+        let mut changed = false;
+        for schema in elements {
+            let inner = element(schema)?;
+            changed |= inner.is_some();
+            list.push(inner.unwrap_or_else(|| schema.clone()));
         }
-        self.trail.pop();
+        if changed {
+            draft.set(keyword, Tree::Array(list));
+        }
+        // What is behind the tuple could hold anything, the hidden name too.
+        let rest = if keyword == "prefixItems" { "items" } else { "additionalItems" };
+        if self.losses > losses && !draft.object.contains_key(rest) {
+            draft.added.push((rest, Tree::Bool(false)));
+        }
         Ok(())
+    }
+
+    /// Goes one step further into the value.
+    fn inside<T>(&mut self, step: Step, go: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        self.trail.push(step);
+        let outcome = go(self);
+        self.trail.pop();
+        outcome
     }
 
     /// Something hidden inside members that are described together with others cannot be taken from one of them.
@@ -511,7 +510,7 @@ impl Editor<'_> {
     }
 
     /// Follows a reference, once for a level: a schema that refers to itself for the same value describes nothing.
-    fn followed<T>(&mut self, target: &Tree, level: &Level, change: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+    pub(super) fn followed<T>(&mut self, target: &Tree, level: &Level, change: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         let step = (std::ptr::from_ref(target), std::ptr::from_ref(level).cast());
         if self.following.contains(&step) {
             return Err(self.cannot("a reference leads to itself".to_owned()).into());
@@ -522,285 +521,13 @@ impl Editor<'_> {
         outcome
     }
 
-    /// Where several parts describe the same member, what one of them declares inside it must stay possible for the others.
-    fn meet_cousins(&mut self, schema: &Tree, level: &Level) {
-        if !schema.as_object().is_some_and(is_composed) {
-            return;
-        }
-        for member in level.members().iter().filter(|member| !member.gone && !member.inside.is_empty()) {
-            let names = declared_inside(self.document, schema, member.name);
-            let shown = names.into_iter().filter(|name| member.inside.get(name).is_none_or(|inner| !inner.gone)).map(str::to_owned).collect();
-            self.cousins.push((std::ptr::from_ref(&member.inside).cast(), shown));
-        }
-    }
-
-    /// Closes a level: names that are not declared are refused.
-    fn closed(&mut self, schema: Tree, level: &Level, depth: usize) -> Outcome<Tree> {
-        let mut object = match schema {
-            Tree::Object(object) => object,
-            Tree::Bool(true) => Object::default(),
-            other => return Ok(other),
-        };
-        while let Some(reference) = object.get("$ref").and_then(Tree::as_str)
-            && !self.document.dialect.modern
-        {
-            let target = self.document.follow(reference).map_err(|why| self.cannot(format!("the reference `{reference}` {why}")))?;
-            self.document.spend(size(target))?;
-            object = match merged(&object, target.clone(), false) {
-                Tree::Object(object) => object,
-                other => return Ok(other),
-            };
-        }
-        if !allows(&object, "object") {
-            return Ok(Tree::Object(object));
-        }
-        let is_closed = object.get("additionalProperties") == Some(&Tree::Bool(false));
-        let composed = is_composed(&object);
-        let cousins = self.cousins.iter().find(|(of, _)| std::ptr::eq(*of, std::ptr::from_ref(level).cast()));
-        if let Some((_, names)) = cousins.filter(|_| !is_closed) {
-            declare(&mut object, "properties", names.clone());
-        }
-        if is_closed || !composed {
-            object.insert("additionalProperties", Tree::Bool(false));
-        } else if self.document.dialect.modern {
-            let whole = Tree::Object(object);
-            object = match self.unopened(&whole, depth)?.unwrap_or(whole) {
-                Tree::Object(object) => object,
-                other => return Ok(other),
-            };
-            object.insert("unevaluatedProperties", Tree::Bool(false));
-        } else {
-            self.close_by_name(&mut object, depth)?;
-        }
-        Ok(Tree::Object(object))
-    }
-
-    /// A branch that lets all other names in would count them as evaluated.
-    fn unopened(&mut self, part: &Tree, depth: usize) -> Outcome<Option<Tree>> {
-        let Tree::Object(object) = part else { return Ok(None) };
-        let depth = depth.checked_sub(1).ok_or(CannotShow::TooDeep)?;
-        self.document.spend(1)?;
-        let mut draft = Draft { object, edits: Vec::new(), added: Vec::new(), conjuncts: Vec::new(), lost: false };
-        for keyword in ["additionalProperties", "unevaluatedProperties"] {
-            if object.get(keyword).is_some_and(|value| *value != Tree::Bool(false)) {
-                draft.remove(keyword);
-            }
-        }
-        let mut referred = None;
-        for keyword in IN_PLACE {
-            let Some(value) = object.get(keyword) else { continue };
-            let open = self.unopened_keyword(keyword, value, depth)?;
-            match (keyword, open) {
-                ("$ref", open) => referred = open,
-                ("oneOf", Some(Tree::Array(branches))) => draft.weaken_one_of(branches),
-                (_, open) => draft.replace(keyword, open),
-            }
-        }
-        let tree = draft.finish();
-        Ok(match referred {
-            None => tree,
-            Some(target) => Some(merged(tree.as_ref().and_then(Tree::as_object).unwrap_or(object), target, true)),
-        })
-    }
-
-    fn unopened_keyword(&mut self, keyword: &str, value: &Tree, depth: usize) -> Outcome<Option<Tree>> {
-        match (keyword, value) {
-            ("$ref", Tree::String(reference)) => {
-                let target = self.document.follow(reference).map_err(|why| self.cannot(format!("the reference `{reference}` {why}")))?;
-                let open = self.followed(target, &Level::default(), |editor| editor.unopened(target, depth))?;
-                self.document.spend(open.as_ref().map_or(0, size))?;
-                Ok(open)
-            }
-            // A condition is left as it asks; if it lets names in, the proof will say so.
-            ("if", _) => Ok(None),
-            (_, Tree::Array(branches)) => {
-                let mut list = Vec::with_capacity(branches.len());
-                let mut changed = false;
-                for branch in branches {
-                    let open = self.unopened(branch, depth)?;
-                    changed |= open.is_some();
-                    list.push(open.unwrap_or_else(|| branch.clone()));
-                }
-                Ok(changed.then_some(Tree::Array(list)))
-            }
-            ("dependentSchemas" | "dependencies", Tree::Object(branches)) => {
-                let mut changed = None;
-                for (name, branch) in branches.iter() {
-                    if let Some(open) = self.unopened(branch, depth)? {
-                        changed.get_or_insert_with(|| branches.clone()).insert(name, open);
-                    }
-                }
-                Ok(changed.map(Tree::Object))
-            }
-            (_, branch) => self.unopened(branch, depth),
-        }
-    }
-
-    /// Before `unevaluatedProperties` there was, a composed level could only be closed by naming all that may come.
-    fn close_by_name(&mut self, object: &mut Object, depth: usize) -> Outcome<()> {
-        let mut names = Vec::new();
-        let mut patterns = Vec::new();
-        self.declared(object, &mut names, &mut patterns, depth)?;
-        declare(object, "properties", names);
-        declare(object, "patternProperties", patterns);
-        object.insert("additionalProperties", Tree::Bool(false));
-        Ok(())
-    }
-
-    fn declared(&mut self, object: &Object, names: &mut Vec<String>, patterns: &mut Vec<String>, depth: usize) -> Outcome<()> {
-        let depth = depth.checked_sub(1).ok_or(CannotShow::TooDeep)?;
-        self.document.spend(1)?;
-        if let Some(reference) = object.get("$ref").and_then(Tree::as_str) {
-            let target = self.document.follow(reference).map_err(|why| self.cannot(format!("the reference `{reference}` {why}")))?;
-            if let Tree::Object(target) = target {
-                self.declared(target, names, patterns, depth)?;
-            }
-            return Ok(());
-        }
-        for (keyword, list) in [("properties", &mut *names), ("patternProperties", &mut *patterns)] {
-            list.extend(object.get(keyword).and_then(Tree::as_object).into_iter().flat_map(Object::keys).map(str::to_owned));
-        }
-        for keyword in IN_PLACE {
-            let branches: Vec<&Tree> = match object.get(keyword) {
-                Some(Tree::Array(list)) => list.iter().collect(),
-                Some(Tree::Object(map)) if keyword == "dependencies" => map.values().collect(),
-                Some(branch) => vec![branch],
-                None => continue,
-            };
-            for branch in branches.into_iter().filter_map(Tree::as_object) {
-                self.declared(branch, names, patterns, depth)?;
-            }
-        }
-        Ok(())
-    }
-
     fn spelled(&self, name: &str) -> crate::name::FieldPath {
         crate::name::FieldPath::of(self.trail.iter().cloned().chain([Step::Member(name.to_owned())]))
     }
 
-    fn cannot(&self, why: String) -> CannotShow {
+    pub(super) fn cannot(&self, why: String) -> CannotShow {
         CannotShow::NotProven { place: self.trail.clone(), why }
     }
-}
-
-/// Keywords that describe the same value as the schema they stand in.
-pub(super) const IN_PLACE: [&str; 9] = ["$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies"];
-
-fn is_composed(schema: &Object) -> bool {
-    IN_PLACE.iter().any(|keyword| schema.contains_key(keyword))
-}
-
-/// Declares names, or patterns, that are described elsewhere.
-fn declare(object: &mut Object, keyword: &str, found: Vec<String>) {
-    let declared = object.get(keyword).and_then(Tree::as_object);
-    let new: Vec<String> = found.into_iter().filter(|name| declared.is_none_or(|declared| !declared.contains_key(name))).collect();
-    if new.is_empty() {
-        return;
-    }
-    if declared.is_none() {
-        object.insert(keyword, Tree::object());
-    }
-    if let Some(declared) = object.get_mut(keyword).and_then(Tree::as_object_mut) {
-        new.into_iter().for_each(|name| declared.insert(name, Tree::Bool(true)));
-    }
-}
-
-/// A schema while it is rewritten.
-struct Draft<'o> {
-    object: &'o Object,
-    /// By keyword, the member it becomes, or nothing.
-    edits: Vec<(&'o str, Option<(&'o str, Tree)>)>,
-    added: Vec<(&'o str, Tree)>,
-    /// Further schemas that must hold.
-    conjuncts: Vec<Tree>,
-    lost: bool,
-}
-
-impl<'o> Draft<'o> {
-    fn set(&mut self, keyword: &'o str, value: Tree) {
-        self.edits.push((keyword, Some((keyword, value))));
-    }
-
-    fn replace(&mut self, keyword: &'o str, value: Option<Tree>) {
-        if let Some(value) = value {
-            self.set(keyword, value);
-        }
-    }
-
-    fn remove(&mut self, keyword: &'o str) {
-        self.edits.push((keyword, None));
-    }
-
-    fn set_unless_empty(&mut self, keyword: &'o str, value: Tree) {
-        let empty = match &value {
-            Tree::Array(list) => list.is_empty(),
-            Tree::Object(map) => map.is_empty(),
-            _ => false,
-        };
-        if empty { self.remove(keyword) } else { self.set(keyword, value) }
-    }
-
-    fn weaken_one_of(&mut self, branches: Vec<Tree>) {
-        if self.object.contains_key("anyOf") {
-            self.remove("oneOf");
-            self.conjuncts.push(either(branches));
-        } else {
-            self.edits.push(("oneOf", Some(("anyOf", Tree::Array(branches)))));
-        }
-    }
-
-    /// The condition asked for a hidden name: either branch may hold.
-    fn weaken_if(&mut self) {
-        let branches = ["then", "else"].map(|keyword| {
-            let edited = self.edits.iter().find(|(edited, _)| *edited == keyword).and_then(|(_, value)| value.as_ref()).map(|(_, value)| value);
-            edited.or_else(|| self.object.get(keyword)).cloned()
-        });
-        let some = branches.iter().any(Option::is_some);
-        self.edits.retain(|(keyword, _)| !matches!(*keyword, "if" | "then" | "else"));
-        ["if", "then", "else"].into_iter().for_each(|keyword| self.remove(keyword));
-        if some {
-            self.conjuncts.push(either(branches.into_iter().map(|branch| branch.unwrap_or(Tree::Bool(true))).collect()));
-        }
-    }
-
-    /// The schema as it became; nothing, if it stays as it was.
-    fn finish(mut self) -> Option<Tree> {
-        if self.edits.is_empty() && self.added.is_empty() && self.conjuncts.is_empty() {
-            return None;
-        }
-        let mut members = Vec::with_capacity(self.object.len() + self.added.len() + 2);
-        for (keyword, value) in self.object.iter() {
-            match self.edits.iter().position(|(edited, _)| *edited == keyword) {
-                Some(at) => members.extend(self.edits.swap_remove(at).1.map(|(keyword, value)| (keyword.to_owned(), value))),
-                None => members.push((keyword.to_owned(), value.clone())),
-            }
-        }
-        members.extend(self.added.into_iter().map(|(keyword, value)| (keyword.to_owned(), value)));
-        let mut object: Object = members.into_iter().collect();
-        if !self.conjuncts.is_empty() {
-            let mut all = match object.remove("allOf") {
-                Some(Tree::Array(all)) => all,
-                _ => Vec::new(),
-            };
-            all.append(&mut self.conjuncts);
-            object.insert("allOf", Tree::Array(all));
-        }
-        Some(Tree::Object(object))
-    }
-}
-
-/// An array of anything, with elements that are closed.
-fn with_closed_items(schema: &Tree) -> Option<Tree> {
-    let object =
-        schema.as_object().filter(|object| allows(object, "array") && !object.contains_key("items") && !object.contains_key("prefixItems"))?;
-    let closed: Object = [("additionalProperties".to_owned(), Tree::Bool(false))].into_iter().collect();
-    let mut object = object.clone();
-    object.insert("items", Tree::Object(closed));
-    Some(Tree::Object(object))
-}
-
-fn either(branches: Vec<Tree>) -> Tree {
-    Tree::Object([("anyOf".to_owned(), Tree::Array(branches))].into_iter().collect())
 }
 
 /// What is filled in counts towards the number of members that the source asks for.

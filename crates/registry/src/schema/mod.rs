@@ -3,11 +3,13 @@
 //!
 //! Trees in, trees out. Where the defaults come from, how arguments are turned back, and what a warning is worth are the
 //! business of others. The rooms: [`named`](resolve_named) expands references to the registry's own schemas, `change` is what
-//! is to happen, `hide` does it, `reference` keeps local references true, `prove` checks that hidden names are gone, `fields`
-//! looks fields up.
+//! is to happen, `hide` does it (on a `draft`) and `close` closes what lost a name, `reference` keeps local references true,
+//! `prove` checks that hidden names are gone, `fields` looks fields up.
 
 mod change;
+mod close;
 mod document;
+mod draft;
 mod fields;
 mod hide;
 mod named;
@@ -92,8 +94,8 @@ pub enum CannotShow {
         /// What stands in the way.
         why: String,
     },
-    /// A hidden secret would travel in a header, where others read it.
-    #[error("field `{field}` is hidden and gets a secret, but the source wants it in a header too (`x-mcp-header`)")]
+    /// A secret would travel in a header, where others read it.
+    #[error("field `{field}` gets a secret, but the source wants it in a header too (`x-mcp-header`)")]
     SecretInHeader {
         /// The field, by source names.
         field: FieldPath,
@@ -257,6 +259,7 @@ pub fn show(wanted: &Wanted) -> Result<Shown, CannotShow> {
     let base = wanted.replacement.map_or_else(|| Ok(None), |schema| Document::open(schema).map(Some))?;
     let names = Names { renames: wanted.renames };
     names.check(wanted, &source)?;
+    secrets_in_headers(wanted, &source)?;
     let hidden = hidden(wanted, &source, base.as_ref(), &names);
     let changes = changes(wanted, &hidden, &names);
     let mut notices = Vec::new();
@@ -284,7 +287,6 @@ struct Hidden<'a> {
     path: &'a FieldPath,
     /// The gateway fills it in, or something inside it.
     supplied: bool,
-    secret: bool,
 }
 
 /// What is hidden: by name, because it has a default and the tool says so, or because it has a default and is not advertised.
@@ -296,12 +298,7 @@ fn hidden<'a>(wanted: &Wanted<'a>, source: &Document, own: Option<&Document>, na
     let within = |default: &DefaultValue| wanted.hidden.iter().any(|path| default.path.is_within(path));
     let by_default = wanted.defaults.iter().filter(|default| !within(default) && (wanted.hide_defaulted || unadvertised(default.path)));
     let paths = wanted.hidden.iter().chain(by_default.map(|default| default.path));
-    paths
-        .map(|path| {
-            let mut filling = wanted.defaults.iter().filter(|default| default.path.is_within(path)).peekable();
-            Hidden { path, supplied: filling.peek().is_some(), secret: filling.any(|default| default.value.is_none()) }
-        })
-        .collect()
+    paths.map(|path| Hidden { path, supplied: wanted.defaults.iter().any(|default| default.path.is_within(path)) }).collect()
 }
 
 /// What is to happen, in the names of the schema it happens to.
@@ -328,13 +325,12 @@ fn changes<'a>(wanted: &Wanted<'a>, hidden: &[Hidden<'a>], names: &Names<'a>) ->
         member.gone = true;
         // The entry's own schema may ask for what it hides; what counts is what the source asks for.
         member.supplied = field.supplied || replaced;
-        member.secret = field.secret;
     }
     for default in wanted.defaults {
         let Some(first) = spelled(default.path) else { continue };
         let member = changes.member(first, default.path);
         member.supplied = true;
-        member.secret |= default.value.is_none();
+        member.secret = default.value.is_none();
         member.default = default.value;
     }
     changes
@@ -407,6 +403,15 @@ fn replaced_proofs(source: &Document, hidden: &[Hidden], names: &Names, changes:
 fn required_but_hidden(source: &Document, hidden: &[Hidden]) -> Result<(), CannotShow> {
     match hidden.iter().find(|field| !field.supplied && fields::find(source, field.path).required) {
         Some(field) => Err(CannotShow::RequiredHidden { field: field.path.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Headers are read and logged on the way; a secret has no place there.
+fn secrets_in_headers(wanted: &Wanted, source: &Document) -> Result<(), CannotShow> {
+    let mut secrets = wanted.defaults.iter().filter(|default| default.value.is_none()).map(|default| default.path);
+    match secrets.find(|path| fields::find(source, path).schemas.iter().any(|schema| schema.get("x-mcp-header").is_some())) {
+        Some(path) => Err(CannotShow::SecretInHeader { field: path.clone() }),
         None => Ok(()),
     }
 }

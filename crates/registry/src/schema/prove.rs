@@ -4,8 +4,8 @@
 //! in a refusal and not in a leak.
 
 use super::CannotShow;
+use super::close::IN_PLACE;
 use super::document::{DEPTH, Document, allows, matches};
-use super::hide::IN_PLACE;
 use crate::name::Step;
 use transom_json::{Object, Tree};
 

@@ -462,10 +462,14 @@ fn a_tool_is_refused_when_it_cannot_be_proven_that_a_name_is_gone() {
     }
 }
 
-// A9: names without a default may be hidden where nothing requires them; a secret in a header only if it is one
+// A10
 #[test]
-fn a_hidden_argument_with_a_header_is_fine_unless_a_secret_fills_it() {
-    assert!(hide(r#"{"type":"object","properties":{"k":{"type":"string","x-mcp-header":"K"}}}"#, "k").is_ok());
+fn a_secret_never_travels_in_a_header() {
+    let source = r#"{"type":"object","properties":{"k":{"type":"string","x-mcp-header":"K"},"a":{}}}"#;
+    tool(source).fill_secretly("k").cannot("field `k` gets a secret, but the source wants it in a header too");
+    tool(source).own(r#"{"type":"object","properties":{"a":{}}}"#).fill_secretly("k").hide("k").cannot("header");
+    tool(source).hide("k").fill("k", "\"public\"").shows(r#"{"type":"object","properties":{"a":{}},"additionalProperties":false}"#, &["k"], &[]);
+    tool(source).hide("k").shows(r#"{"type":"object","properties":{"a":{}},"additionalProperties":false}"#, &[], &[]);
 }
 
 const WEATHER: &str =
@@ -763,7 +767,7 @@ fn what_the_source_could_not_accept_is_said() {
         &[
             "the source requires `name`, which the tool neither takes nor fills in",
             "`id` is string here, but the source takes integer",
-            "`kind` is boolean here, but the source takes string or string",
+            "`kind` is boolean here, but the source takes string",
             "the tool takes `extra`, which the source refuses",
         ],
     );
