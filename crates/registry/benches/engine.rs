@@ -158,7 +158,9 @@ fn projections(bench: &Bench) {
         let text = format!(r#"{{"content":[{{"type":"text","text":{}}}]}}"#, transom_json::write::quoted(&text));
         project(bench, &format!("project 3 fields of {size} in text"), &entry(0), &text);
     }
-    let outputs = |schema: &str| format!(r#"{{"name":"tool_0","source":{{"target":"t","tool":"source_0"}},"outputSchema":{schema}}}"#);
+    let outputs = |schema: &str| {
+        format!(r#"{{"name":"tool_0","source":{{"target":"t","tool":"source_0"}},"defaults":{{"api_key":"x"}},"outputSchema":{schema}}}"#)
+    };
     let items = outputs(
         r#"{"type":"object","properties":{"rows":{"type":"array","sourceField":"$.rows","items":{"type":"object","properties":{"n":{"type":"string","sourceField":"$.name"}}}}}}"#,
     );
