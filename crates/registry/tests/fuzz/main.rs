@@ -198,7 +198,10 @@ fn mutated(seeds: &[&str], random: &mut Random) -> Vec<u8> {
 
 /// JSON whose parts were exchanged, renamed, wrapped and removed.
 fn rearranged(seeds: &[&str], random: &mut Random) -> Vec<u8> {
-    let seed = |random: &mut Random| serde_json::from_str::<Value>(*random.pick(seeds)).unwrap_or(Value::Null);
+    let seed = |random: &mut Random| {
+        let text: &str = random.pick(seeds);
+        serde_json::from_str::<Value>(text).unwrap_or(Value::Null)
+    };
     let mut value = seed(random);
     for _ in 0..=random.below(5) {
         let mut other = seed(random);
