@@ -12,7 +12,7 @@ use crate::mask::Mask;
 use crate::name::{self, FieldPath, TargetName, ToolName};
 use crate::result::{Errors, Outcome, Projection, Shaped, failed};
 use crate::schema::{Fields, Shown};
-use crate::source::{ParamHeader, SourceTool};
+use crate::source::{ParamHeader, SourceTool, plain, plain_number};
 use caseless::Caseless;
 use jsonschema::Validator;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -496,7 +496,7 @@ impl Input {
 
     /// A schema that cannot be compiled (a reference to elsewhere, a dialect nobody knows) is the target's to enforce.
     fn validator(&self) -> Option<&Validator> {
-        let make = || jsonschema::validator_for(&serde_json::from_str(&self.schema).ok()?).ok();
+        let make = || jsonschema::validator_for(&plain(Json::trusted(&self.schema))).ok();
         self.validator.get_or_init(make).as_ref()
     }
 
@@ -575,7 +575,7 @@ fn value(json: Json<'_>, depth: usize, found: &mut Findings) -> Value {
     match json.kind() {
         Kind::Null => Value::Null,
         Kind::Bool => Value::Bool(json.raw() == "true"),
-        Kind::Number => number(json.raw()),
+        Kind::Number => plain_number(json.raw()),
         Kind::String => Value::String(json.string().unwrap_or_default().into_owned()),
         Kind::Array => Value::Array(json.elements().map(|element| value(element, depth, found)).collect()),
         Kind::Object => {
@@ -584,22 +584,13 @@ fn value(json: Json<'_>, depth: usize, found: &mut Findings) -> Value {
                 let name = key.text();
                 if map.contains_key(&*name) {
                     found.reject(Rejected::DuplicateKey);
-                    found.violations.push(format!("Duplicate argument {}", write::quoted(&shortened(&name, 128))));
+                    found.violations.push(format!("Duplicate key {}", write::quoted(&shortened(&name, 128))));
                 }
                 map.insert(name.into_owned(), value(member, depth, found));
             }
             Value::Object(map)
         }
     }
-}
-
-/// A number that `f64` cannot hold counts as the largest it can: no schema tells them apart by more than their size.
-fn number(spelling: &str) -> Value {
-    let exact = spelling.parse::<i64>().map(Value::from).or_else(|_| spelling.parse::<u64>().map(Value::from));
-    exact.unwrap_or_else(|_| {
-        let near = spelling.parse::<f64>().unwrap_or(0.0).clamp(f64::MIN, f64::MAX);
-        Value::from(near)
-    })
 }
 
 /// What is wrong with arguments, as far as it was looked at.
@@ -683,7 +674,7 @@ fn coerced(instance: &mut Value, at: &[String], names: &[&str]) -> Option<String
     let place = instance.pointer_mut(&pointer(at))?;
     let tree = names.iter().find_map(|name| read_as(place.as_str()?, name))?;
     let text = tree.to_string();
-    *place = value(Json::trusted(&text), DEPTH, &mut Findings::default());
+    *place = plain(Json::trusted(&text));
     Some(text)
 }
 

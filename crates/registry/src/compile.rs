@@ -14,6 +14,7 @@ use crate::problem::{Code, Problem, Severity, did_you_mean};
 use crate::result::{Projection, Shaping, advertised};
 use crate::schema::{BadReference, Rename, resolve_named};
 use crate::secret::Secret;
+use crate::source::plain;
 use crate::template::{self, BadPlaceholder, Environment, Fault};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -487,8 +488,8 @@ impl<'d> Compiler<'d, '_> {
         if dialect.is_some_and(|dialect| !dialect.contains("json-schema.org")) {
             return Some(schema);
         }
-        let plain: serde_json::Value = serde_json::from_str(&schema.to_string()).unwrap_or_default();
-        if let Err(fault) = jsonschema::meta::validate(&plain) {
+        let text = schema.to_string();
+        if let Err(fault) = jsonschema::meta::validate(&plain(Json::trusted(&text))) {
             let span = draft.place.span_of(at_pointer(written, &fault.instance_path().to_string()).raw());
             let message = format!("{}: its input schema is not a JSON Schema: {fault}", subject(draft));
             self.error(draft, Code::BadSchema, span, message, "not JSON Schema", None);
@@ -579,14 +580,15 @@ impl<'d> Compiler<'d, '_> {
     fn replaced_text(&mut self, draft: &mut Draft<'d>, written: Json<'d>, found: &mut Found) -> String {
         let text = written.string().unwrap_or_default();
         let string = draft.place.span_of(written.raw());
-        let earlier = self.environment.refused.borrow().len();
+        self.environment.forget();
         match template::expand(&text, &self.environment) {
             Ok(expanded) => {
                 // D6: a default of its own is no excuse for asking for what may not be read.
-                let refused: Vec<String> = self.environment.refused.borrow().iter().skip(earlier).cloned().collect();
+                let refused: Vec<String> = self.environment.refused.borrow().clone();
                 for name in refused {
+                    let at = text.find(&name).map_or_else(|| string.clone(), |at| draft.place.inside(&string, &(at..at + name.len())));
                     let (message, label, help) = self.environment.explained(&Fault::Unset(name));
-                    self.error(draft, Code::BadPlaceholder, string.clone(), format!("{}: {message}", subject(draft)), label, Some(help));
+                    self.error(draft, Code::BadPlaceholder, at, format!("{}: {message}", subject(draft)), label, Some(help));
                 }
                 for at in &expanded.unclosed {
                     let span = draft.place.inside(&string, at);
@@ -1054,6 +1056,12 @@ impl Environment for Bounded<'_> {
 }
 
 impl Bounded<'_> {
+    /// Begins anew: what was asked for in one text says nothing about the next.
+    fn forget(&self) {
+        self.refused.borrow_mut().clear();
+        self.seen.borrow_mut().clear();
+    }
+
     /// What is wrong with a placeholder, what to write under it and what to do.
     fn explained(&self, fault: &Fault) -> (String, &'static str, String) {
         let refused = |name: &str| self.refused.borrow().iter().any(|each| each == name);
@@ -1206,7 +1214,7 @@ mod tests {
             ("${KEY}", &["*"], true),
             ("${KEY}", &["KE?"], true),
             ("${KEY}", &["KEYS", "EY"], false),
-            ("${KEY:-fallback}", &["WORD"], true),
+            ("${KEY:-fallback}", &["WORD"], false),
             ("${KEY}", &[], false),
             ("${file:/run/secrets/token}", &["file:/run/secrets/*"], true),
             ("${file:/run/secrets/token}", &["file:/run/*"], false),

@@ -3,7 +3,7 @@
 use crate::pin::Pin;
 use serde_json::Value;
 use std::sync::Arc;
-use transom_json::{Limits, Tree, check};
+use transom_json::{Json, Kind, Limits, Tree, check};
 
 /// What all targets offer now, in the order of the config.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +56,7 @@ impl SourceTool {
         // Two readers must not see two different tools in one text.
         let checked =
             check(json.as_bytes(), &Limits { duplicate_keys: false, ..Limits::REPLY }).map_err(|fault| format!("not a JSON object: {fault}"))?;
-        let tool: Value = serde_json::from_str(json).map_err(|error| format!("not a JSON object: {error}"))?;
+        let tool = plain(checked);
         let Some(members) = tool.as_object() else { return Err("not a JSON object".into()) };
         let Some(name) = members.get("name").and_then(Value::as_str) else { return Err("`name` is missing".into()) };
         let mut added = String::new();
@@ -114,6 +114,25 @@ pub fn validate(tool: &str, arguments: &str) -> Result<(), Vec<String>> {
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
+/// JSON as `jsonschema` reads it. Never sent anywhere: numbers lose their spelling here.
+pub(crate) fn plain(json: Json<'_>) -> Value {
+    // As deep as checked text, which is bounded.
+    match json.kind() {
+        Kind::Null => Value::Null,
+        Kind::Bool => Value::Bool(json.raw() == "true"),
+        Kind::Number => plain_number(json.raw()),
+        Kind::String => Value::String(json.string().unwrap_or_default().into_owned()),
+        Kind::Array => Value::Array(json.elements().map(plain).collect()),
+        Kind::Object => Value::Object(json.members().map(|(key, value)| (key.text().into_owned(), plain(value))).collect()),
+    }
+}
+
+/// A number that `f64` cannot hold counts as the largest it can: no schema tells them apart by more than their size.
+pub(crate) fn plain_number(spelling: &str) -> Value {
+    let exact = spelling.parse::<i64>().map(Value::from).or_else(|_| spelling.parse::<u64>().map(Value::from));
+    exact.unwrap_or_else(|_| Value::from(spelling.parse::<f64>().unwrap_or(0.0).clamp(f64::MIN, f64::MAX)))
+}
+
 /// An object's text with more members at its end.
 fn splice(object: &str, added: &str) -> String {
     match object.trim_end().strip_suffix('}') {
@@ -166,7 +185,7 @@ fn param_headers(schema: &Value, found: &mut Vec<ParamHeader>) -> Result<(), Str
 /// The arguments marked `x-mcp-header` in an input schema that was checked before.
 pub(crate) fn param_headers_of(schema: &str) -> Vec<ParamHeader> {
     let mut found = Vec::new();
-    let read = serde_json::from_str(schema).is_ok_and(|schema: Value| collect(&schema, &mut Vec::new(), &mut found).is_ok());
+    let read = collect(&plain(Json::trusted(schema)), &mut Vec::new(), &mut found).is_ok();
     if read { found } else { Vec::new() }
 }
 
