@@ -285,13 +285,16 @@ pub fn compile(documents: &[Document<'_>], environment: &dyn Environment, option
     for (draft, tool) in drafts.into_iter().zip(resolved) {
         compiler.enter(draft, tool, &mut plan);
     }
-    for (target, secrets) in &compiler.secrets {
+    for (target, secrets) in &mut compiler.secrets {
+        // Thousands of tools may share one key.
+        secrets.sort_unstable_by(|one, other| one.expose().cmp(other.expose()));
+        secrets.dedup();
         // A mask that cannot be built would let secrets through; one that hides nothing is never made.
-        match Mask::new(secrets) {
+        match Mask::new(&*secrets) {
             Ok(mask) => {
                 plan.masks.insert(target.clone(), Arc::new(mask));
             }
-            Err(_) => return Err(vec![compiler.too_many_secrets(target)]),
+            Err(_) => return Err(vec![too_many_secrets(documents, target)]),
         }
     }
     let problems = in_order(compiler.problems);
@@ -833,13 +836,14 @@ impl<'d> Compiler<'d, '_> {
             }
         }
     }
+}
 
-    fn too_many_secrets(&self, target: &str) -> Problem {
-        let text = self.documents.first().map_or("", |document| document.text);
-        let place = Place { text, document: 0, root: Json::trusted("{}"), base: String::new(), tool: None };
-        let message = format!("the secrets for target `{target}` are too many or too long to be masked in its results");
-        place.problem(Severity::Error, Code::TooLarge, 0..0, message, "", Some("use fewer or shorter values".into()))
-    }
+/// A mask that cannot be built must not be left out.
+fn too_many_secrets(documents: &[Document<'_>], target: &str) -> Problem {
+    let text = documents.first().map_or("", |document| document.text);
+    let place = Place { text, document: 0, root: Json::trusted("{}"), base: String::new(), tool: None };
+    let message = format!("the secrets for target `{target}` are too many or too long to be masked in its results");
+    place.problem(Severity::Error, Code::TooLarge, 0..0, message, "", Some("use fewer or shorter values".into()))
 }
 
 enum ChainFault {
