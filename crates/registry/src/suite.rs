@@ -770,6 +770,7 @@ mod tests {
     fn a_registry_may_be_a_path() {
         let suite = Suite::read(&tree(r#"{"registry":"registry.json","cases":[]}"#)).unwrap();
         assert_eq!(suite.registry, Subject::File("registry.json".into()));
-        assert!(suite.is_empty() && suite.len() == 0);
+        assert!(suite.is_empty());
+        assert_eq!(suite.len(), 0);
     }
 }
