@@ -519,7 +519,12 @@ impl<'d> Compiler<'d, '_> {
                     BadReference::TooLarge => None,
                 };
                 let span = span.unwrap_or_else(|| draft.place.span_of(written.raw()));
-                let help = bad.help().or_else(|| Some(format!("named schemas: {}", listed(self.named.keys().copied()))));
+                let help = bad.help().or_else(|| {
+                    // A map has no order of its own; a hint has to read the same every time.
+                    let mut names: Vec<&str> = self.named.keys().copied().collect();
+                    names.sort_unstable();
+                    Some(format!("named schemas: {}", listed(names.into_iter())))
+                });
                 self.error(draft, Code::BadReference, span, format!("{}: {bad}", subject(draft)), "leads nowhere", help);
                 None
             }
@@ -964,10 +969,9 @@ fn name_span(draft: &Draft<'_>) -> Range<usize> {
     draft.def.name.as_ref().map_or(start..start + 1, |name| name.at.clone())
 }
 
-/// A few names for a hint.
+/// A few names for a hint, in the order given.
 fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let mut names: Vec<&str> = names.collect();
-    names.sort_unstable();
+    let names: Vec<&str> = names.collect();
     let more = if names.len() > 20 { ", …" } else { "" };
     format!("{}{more}", names.into_iter().take(20).collect::<Vec<_>>().join(", "))
 }
@@ -1241,7 +1245,7 @@ mod tests {
         let compiled = compiled_with(&text, &options).unwrap();
         let problem = &compiled.problems[0];
         assert_eq!(problem.message, "tool `get_weather` points at target `wether`, which is not configured");
-        assert_eq!(problem.help.as_deref(), Some("did you mean `weather`? configured targets: tickets, weather"));
+        assert_eq!(problem.help.as_deref(), Some("did you mean `weather`? configured targets: weather, tickets"));
         assert_eq!((underlined(&text, problem).as_str(), problem.label.as_str()), ("\"wether\"", "no such target"));
     }
 

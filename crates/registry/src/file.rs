@@ -279,7 +279,9 @@ fn checked(document: usize, text: &str) -> Result<Json<'_>, Box<Problem>> {
                 Some('\u{feff}') => ("a byte order mark", Some("save the file as UTF-8 without a byte order mark")),
                 Some(_) => ("not expected here", None),
             };
-            refuse(Code::NotARegistry, at..end, "the registry is not JSON".into(), label, help.map(str::to_owned))
+            // Where the text just ends there is nothing to underline but what came last.
+            let start = if at < end { at } else { text.trim_end().char_indices().next_back().map_or(0, |(last, _)| last) };
+            refuse(Code::NotARegistry, start..end, "the registry is not JSON".into(), label, help.map(str::to_owned))
         }
         Err(Fault::TooDeep) => {
             let at = first_deeper_than(text, LIMITS.depth);
@@ -504,7 +506,10 @@ impl<'d> Reader<'d, '_> {
             self.error(Code::ForbiddenKey, span, message, "not allowed here", help);
             return;
         }
-        let message = format!("{}: {of} has no key `{name}`", self.subject());
+        let message = match of {
+            "a tool" | "the registry" => format!("{} has no key `{name}`", self.subject()),
+            part => format!("{}: {part} has no key `{name}`", self.subject()),
+        };
         let help = match did_you_mean(&name, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "keys that begin with `x-` or `$comment` are left alone".into(),

@@ -199,7 +199,7 @@ fn mutated(seeds: &[&str], random: &mut Random) -> Vec<u8> {
 /// JSON whose parts were exchanged, renamed, wrapped and removed.
 fn rearranged(seeds: &[&str], random: &mut Random) -> Vec<u8> {
     let seed = |random: &mut Random| {
-        let text: &str = random.pick(seeds);
+        let text = random.pick(seeds);
         serde_json::from_str::<Value>(text).unwrap_or(Value::Null)
     };
     let mut value = seed(random);
