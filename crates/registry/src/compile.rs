@@ -10,7 +10,7 @@ use crate::mask::Mask;
 use crate::name::{FieldPath, TargetName, ToolName};
 use crate::path::Rules;
 use crate::pin::Pin;
-use crate::problem::{Code, Problem, Severity, did_you_mean};
+use crate::problem::{Code, GUESSES, Problem, Severity, did_you_mean};
 use crate::result::{Projection, Shaping, advertised};
 use crate::schema::{BadReference, Rename, resolve_named};
 use crate::secret::Secret;
@@ -385,8 +385,6 @@ const CHAIN: usize = 64;
 const PARTS: usize = 2_000_000;
 /// What a field costs, compared with a part of a schema.
 const FIELD: usize = 4;
-/// Hints are searched for so many problems; whoever has more reads the first ones.
-const GUESSES: usize = 100;
 
 impl<'d> Compiler<'d, '_> {
     fn error(&mut self, draft: &mut Draft<'d>, code: Code, span: Range<usize>, message: String, label: &str, help: Option<String>) {
