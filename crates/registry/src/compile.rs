@@ -10,7 +10,7 @@ use crate::mask::Mask;
 use crate::name::{FieldPath, TargetName, ToolName};
 use crate::path::Rules;
 use crate::pin::Pin;
-use crate::problem::{Code, Problem, Severity, did_you_mean};
+use crate::problem::{Code, GUESSES, Problem, Severity, did_you_mean};
 use crate::result::{Projection, Shaping, advertised};
 use crate::schema::{BadReference, Rename, resolve_named};
 use crate::secret::Secret;
@@ -285,13 +285,16 @@ pub fn compile(documents: &[Document<'_>], environment: &dyn Environment, option
     for (draft, tool) in drafts.into_iter().zip(resolved) {
         compiler.enter(draft, tool, &mut plan);
     }
-    for (target, secrets) in &compiler.secrets {
+    for (target, secrets) in &mut compiler.secrets {
+        // Thousands of tools may share one key.
+        secrets.sort_unstable_by(|one, other| one.expose().cmp(other.expose()));
+        secrets.dedup();
         // A mask that cannot be built would let secrets through; one that hides nothing is never made.
-        match Mask::new(secrets) {
+        match Mask::new(&*secrets) {
             Ok(mask) => {
                 plan.masks.insert(target.clone(), Arc::new(mask));
             }
-            Err(_) => return Err(vec![compiler.too_many_secrets(target)]),
+            Err(_) => return Err(vec![too_many_secrets(documents, target)]),
         }
     }
     let problems = in_order(compiler.problems);
@@ -382,8 +385,6 @@ const CHAIN: usize = 64;
 const PARTS: usize = 2_000_000;
 /// What a field costs, compared with a part of a schema.
 const FIELD: usize = 4;
-/// Hints are searched for so many problems; whoever has more reads the first ones.
-const GUESSES: usize = 100;
 
 impl<'d> Compiler<'d, '_> {
     fn error(&mut self, draft: &mut Draft<'d>, code: Code, span: Range<usize>, message: String, label: &str, help: Option<String>) {
@@ -838,13 +839,14 @@ impl<'d> Compiler<'d, '_> {
             }
         }
     }
+}
 
-    fn too_many_secrets(&self, target: &str) -> Problem {
-        let text = self.documents.first().map_or("", |document| document.text);
-        let place = Place { text, document: 0, root: Json::trusted("{}"), base: String::new(), tool: None };
-        let message = format!("the secrets for target `{target}` are too many or too long to be masked in its results");
-        place.problem(Severity::Error, Code::TooLarge, 0..0, message, "", Some("use fewer or shorter values".into()))
-    }
+/// A mask that cannot be built must not be left out.
+fn too_many_secrets(documents: &[Document<'_>], target: &str) -> Problem {
+    let text = documents.first().map_or("", |document| document.text);
+    let place = Place { text, document: 0, root: Json::trusted("{}"), base: String::new(), tool: None };
+    let message = format!("the secrets for target `{target}` are too many or too long to be masked in its results");
+    place.problem(Severity::Error, Code::TooLarge, 0..0, message, "", Some("use fewer or shorter values".into()))
 }
 
 enum ChainFault {

@@ -9,7 +9,7 @@ use crate::compile::{Base, Filling, Plan, Quarantined, Unlisted, VirtualTool};
 use crate::mask::Mask;
 use crate::name::{FieldPath, TargetName, ToolName, identifier};
 use crate::pin::{OnDrift, Pin};
-use crate::problem::{Code, Problem, Severity, did_you_mean};
+use crate::problem::{Code, GUESSES, Problem, Severity, did_you_mean};
 use crate::schema::{self, DefaultValue, Fields, Notice, Wanted};
 use crate::source::{Catalog, Offer, ParamHeader, SourceTool, param_headers_of};
 use std::collections::{HashMap, HashSet};
@@ -93,9 +93,6 @@ impl Plan {
         tools
     }
 }
-
-/// Hints are searched for so many problems; whoever has more reads the first ones.
-const GUESSES: usize = 100;
 
 /// One target's offer, by the names of its tools.
 struct Offered<'c> {

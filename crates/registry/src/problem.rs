@@ -131,6 +131,9 @@ pub fn position(text: &str, at: usize) -> (usize, usize) {
     (line, before.get(line_start..).unwrap_or("").chars().count() + 1)
 }
 
+/// Hints are searched for so many problems, because each search is as long as the list; whoever has more reads the first ones.
+pub(crate) const GUESSES: usize = 100;
+
 /// The best of the candidates for a mistyped word, if one is near enough to be meant.
 pub(crate) fn did_you_mean<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     // Long words are not compared: the comparison is quadratic, and nobody mistypes 10 kB.
