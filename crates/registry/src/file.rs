@@ -219,7 +219,13 @@ pub fn read<'d>(document: usize, text: &'d str, problems: &mut Vec<Problem>) -> 
             "tools" if value.kind() == Kind::Array => lists.push(value),
             "tools" => {
                 let found = kind(value);
-                reader.error(Code::NotARegistry, reader.span(value), format!("`tools` is {found}, not a list"), "a list of tools goes here", None);
+                reader.error(
+                    Code::NotARegistry,
+                    reader.span(value),
+                    format!("`tools` is {found}, not a list"),
+                    "a list of tools goes here",
+                    Some("write [{…}], even for one".into()),
+                );
                 return None;
             }
             "schemas" => reader.schemas(value, &mut registry.schemas),
@@ -490,7 +496,15 @@ impl<'d> Reader<'d, '_> {
 
     fn wrong(&mut self, json: Json<'d>, what: &str, wanted: &str) {
         let message = format!("{}: `{what}` is {}, not {wanted}", self.subject(), kind(json));
-        self.error(Code::BadValue, self.span(json), message, &format!("{wanted} goes here"), None);
+        let form = match wanted {
+            "a string" => r#"write "…""#,
+            "true or false" => "write true or false, without quotes",
+            "a list" => "write […]",
+            "a list of strings" => r#"write ["…"], even for one"#,
+            "an object" => r#"write {"…": …}"#,
+            _ => r#"write {"target": "…", "tool": "…"}, or the name of another tool of this registry"#,
+        };
+        self.error(Code::BadValue, self.span(json), message, &format!("{wanted} goes here"), Some(form.into()));
     }
 
     /// A key nobody reads: a warning, or an error if it would run or reach something. Comments are silent.
@@ -589,7 +603,7 @@ impl<'d> Reader<'d, '_> {
         for (name, schema) in named {
             if !seen.insert(name.text.clone()) {
                 let message = format!("schema `{}` is defined twice; the first one counts", shortened(&name.text));
-                self.error(Code::DuplicateName, name.at, message, "the second one", None);
+                self.error(Code::DuplicateName, name.at, message, "the second one", Some("rename one of them, or remove it".into()));
             } else if !matches!(schema.kind(), Kind::Object | Kind::Bool) {
                 self.wrong(schema, "schemas[].schema", "an object");
             } else {
@@ -653,7 +667,7 @@ impl<'d> Reader<'d, '_> {
         };
         if json.kind() != Kind::Object {
             let message = format!("{} is {}, not an object", self.subject(), kind(json));
-            self.error(Code::BadValue, self.span(json), message, "a tool goes here", None);
+            self.error(Code::BadValue, self.span(json), message, "a tool goes here", Some(r#"write {"name": "…", "source": {…}}"#.into()));
             tool.error = self.failed.take();
             return tool;
         }
