@@ -132,7 +132,17 @@ mod tests {
 
     #[test]
     fn what_is_no_usage_is_exit_code_2() {
-        for line in ["--port 70000", "run --listen nowhere", "call", "list --output xml", "fly", "validate", "test", "validate x.json --format xml", "-f a.yaml run"] {
+        for line in [
+            "--port 70000",
+            "run --listen nowhere",
+            "call",
+            "list --output xml",
+            "fly",
+            "validate",
+            "test",
+            "validate x.json --format xml",
+            "-f a.yaml run",
+        ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
     }

@@ -185,10 +185,18 @@ fn compare_list(expected: &[Tree], exact: bool, tools: &Tools, differences: &mut
     for (tool, name) in expected.iter().zip(&names) {
         match found.iter().find(|(each, _)| each == name) {
             Some((_, found)) => compare_members(&format!("list.{name}"), tool, found, differences),
-            None if exact => {}
-            None => differences.push(format!("list.{name}: expected it to be listed, found no tool of that name")),
+            None => match quarantined(tools, name) {
+                Some(reason) => differences.push(format!("list.{name}: expected it to be listed, found it quarantined: {reason}")),
+                None if exact => {}
+                None => differences.push(format!("list.{name}: expected it to be listed, found no tool of that name")),
+            },
         }
     }
+}
+
+/// Why a tool is out, if it is.
+fn quarantined<'t>(tools: &'t Tools, name: &str) -> Option<&'t str> {
+    tools.quarantined().iter().find(|tool| tool.name == name).map(|tool| tool.reason.as_str())
 }
 
 fn compare_quarantined(expected: &[String], tools: &Tools, differences: &mut Vec<String>) {
@@ -223,7 +231,13 @@ impl Call {
             Err(fault) => return self.refused(&fault.to_string(), None, differences),
         };
         match tools.call(&self.tool, arguments) {
-            Err(Refusal::UnknownTool) => self.refused(&format!("Tool not found: {}", self.tool), None, differences),
+            Err(Refusal::UnknownTool) => match quarantined(tools, &self.tool) {
+                // Callers are told nothing of this; whoever writes the registry wants to know.
+                Some(reason) if self.error.is_none() => {
+                    differences.push(format!("call: expected it to be made, found `{}` quarantined: {reason}", self.tool));
+                }
+                _ => self.refused(&format!("Tool not found: {}", self.tool), None, differences),
+            },
             Err(Refusal::Unavailable { message, .. }) => self.refused(&message, None, differences),
             Err(Refusal::Arguments { result, violations, .. }) => self.refused(&violations.join("\n"), Some(&result), differences),
             Ok(Step::Call(call)) => self.called(call, differences),
@@ -677,7 +691,7 @@ mod tests {
 
     fn differences(case: &str) -> String {
         let file = format!(
-            r#"{{"registry":{{"tools":[{{"name":"v","source":{{"target":"t","tool":"s"}},"hideFields":["h"],"defaults":{{"h":30}}}}]}},
+            r#"{{"registry":{{"tools":[{{"name":"v","source":{{"target":"t","tool":"s"}},"hideFields":["h"],"defaults":{{"h":30}}}},{{"name":"q","source":"lost"}}]}},
                 "catalog":{{"t":[{{"name":"s","description":"d","inputSchema":{{"type":"object","properties":{{"a":{{}},"h":{{}}}}}}}}]}},
                 "cases":[{case}]}}"#
         );
@@ -689,7 +703,7 @@ mod tests {
     #[test]
     fn what_is_as_expected_gives_no_difference() {
         for case in [
-            r#"{"name":"c","list":[{"name":"v","description":"d","absent":["outputSchema"]}],"quarantined":[]}"#,
+            r#"{"name":"c","list":[{"name":"v","description":"d","absent":["outputSchema"]}],"quarantined":["q"],"errors":["LOST"]}"#,
             r#"{"name":"c","list":[],"exact":false}"#,
             r#"{"name":"c","call":{"tool":"v","arguments":{"a":[1.0]}},"upstream":{"arguments":{"h":30,"a":[1.0]},"tool":"s","target":"t"}}"#,
             r#"{"name":"c","call":{"tool":"v"},"reply":{"content":[],"x":{"b":1,"a":2}},"result":{"x":{"a":2,"b":1},"absent":["y"]},"contains":["content"],"lacks":["zzz"]}"#,
@@ -708,7 +722,16 @@ mod tests {
             (r#"{"name":"c","list":[]}"#, "list: expected [], found [v]"),
             (r#"{"name":"c","list":[{"name":"w"}],"exact":false}"#, "list.w: expected it to be listed, found no tool of that name"),
             (r#"{"name":"c","list":[{"name":"v","description":"x"}]}"#, r#"list.v.description: expected "x", found "d""#),
-            (r#"{"name":"c","quarantined":["v"]}"#, "quarantined: expected `v` to be quarantined, found that it is not"),
+            (r#"{"name":"c","quarantined":["v","q"]}"#, "quarantined: expected `v` to be quarantined, found that it is not"),
+            (
+                r#"{"name":"c","quarantined":[]}"#,
+                "quarantined: expected `q` to be fine, found it quarantined: tool `q` references unknown source `lost`",
+            ),
+            (
+                r#"{"name":"c","list":[{"name":"q"}],"exact":false}"#,
+                "list.q: expected it to be listed, found it quarantined: tool `q` references unknown source `lost`",
+            ),
+            (r#"{"name":"c","call":{"tool":"q"}}"#, "call: expected it to be made, found `q` quarantined: tool `q` references unknown source `lost`"),
             (r#"{"name":"c","warnings":["odd"]}"#, "warnings: expected one with \"odd\", found none"),
             (
                 r#"{"name":"c","call":{"tool":"v"},"upstream":{"target":"t","tool":"s","arguments":{"h":30.0,"a":1}}}"#,
