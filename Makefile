@@ -6,7 +6,7 @@ export TRANSOM_BIN ?= $(TARGET)/debug/transom
 
 TEST := $(if $(shell command -v cargo-nextest),cargo nextest run --workspace && cargo test --workspace --doc,cargo test --workspace)
 
-.PHONY: help build test check lint fmt gen deny bench e2e demo
+.PHONY: help build test check lint fmt gen deny bench microbench fuzz e2e demo
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -41,10 +41,17 @@ deny: ## licences, banned crates, sources and advisories of the dependencies
 
 gen: ## rewrites what is generated: schema/
 	UPDATE_SCHEMA=1 cargo test -p transom-config --test schema
+	UPDATE_SCHEMA=1 cargo test -p transom-registry --test schema
 
 bench: ## CPU per request against a bare proxy; BENCH="--seconds 10 --rounds 5" for more
 	cargo build --release --workspace --bins
 	$(TARGET)/release/bench $(BENCH)
+
+microbench: ## what the registry engine costs, beside a plain parse
+	cargo bench -p transom-registry --bench engine
+
+fuzz: ## fuzzes the registry engine; EXECUTIONS=1000000 or SECONDS=60 for each target, ONLY=name for one
+	cargo test --release -p transom-registry --test fuzz
 
 .e2e/ready: tests/e2e/setup.sh tests/e2e/package.json tests/e2e/package-lock.json tests/e2e/requirements.txt
 	tests/e2e/setup.sh

@@ -36,6 +36,11 @@ impl Failure {
         Failure { exit, text: text.into() }
     }
 
+    /// A negative answer that was printed already.
+    pub fn said(exit: Exit) -> Failure {
+        Failure { exit, text: String::new() }
+    }
+
     /// With the next step.
     pub fn hint(mut self, hint: impl fmt::Display) -> Failure {
         self.text = format!("{}\n\nhint: {hint}", self.text);

@@ -15,7 +15,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 use transom_gateway::logging::LogFormat;
-use verbs::{call, completions, demo_target, list, run, schema, serve_with, wait_for};
+use verbs::{call, completions, demo_target, list, run, schema, serve_with, test, validate, wait_for};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -41,7 +41,11 @@ enum Verb {
     List(list::Args),
     /// Call a tool through a gateway
     Call(call::Args),
-    /// Print the JSON Schema of config.yaml
+    /// Show everything that is wrong with registries and configs
+    Validate(validate::Args),
+    /// Run a registry's own tests
+    Test(test::Args),
+    /// Print the JSON Schema of a registry or of config.yaml
     Schema(schema::Args),
     /// Print completions for a shell
     Completions(completions::Args),
@@ -90,6 +94,8 @@ fn act(line: Line) -> Result<(), Failure> {
         }
         Verb::List(args) => wait_for(list::run(args)),
         Verb::Call(args) => wait_for(call::run(args)),
+        Verb::Validate(args) => validate::run(args),
+        Verb::Test(args) => test::run(args),
         Verb::Schema(args) => schema::run(args),
         Verb::Completions(args) => completions::run(args, Line::command()),
         Verb::DemoTarget(args) => wait_for(demo_target::run(args)),
@@ -126,7 +132,17 @@ mod tests {
 
     #[test]
     fn what_is_no_usage_is_exit_code_2() {
-        for line in ["--port 70000", "run --listen nowhere", "call", "list --output xml", "fly", "validate x.json", "-f a.yaml run"] {
+        for line in [
+            "--port 70000",
+            "run --listen nowhere",
+            "call",
+            "list --output xml",
+            "fly",
+            "validate",
+            "test",
+            "validate x.json --format xml",
+            "-f a.yaml run",
+        ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
     }
@@ -134,7 +150,7 @@ mod tests {
     #[test]
     fn help_names_the_verbs_that_exist_and_no_others() {
         let help = Line::command().render_help().to_string();
-        for verb in ["run", "demo", "list", "call", "schema", "completions"] {
+        for verb in ["run", "demo", "list", "call", "validate", "test", "schema", "completions"] {
             assert!(help.contains(&format!("\n  {verb} ")), "{verb}\n{help}");
         }
         assert!(!help.contains("demo-target") && !help.contains("explain"), "{help}");

@@ -18,13 +18,23 @@ pub fn foreign_data(text: &str) {
 
 /// Says something to the person, not to the next program.
 pub fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
+    if !text.is_empty() {
+        let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
+    }
 }
 
-/// Whether reports may be coloured.
+/// Whether reports on standard error may be coloured.
 pub fn color() -> bool {
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    !unwanted && std::io::stderr().is_terminal()
+    wanted() && std::io::stderr().is_terminal()
+}
+
+/// Whether reports that are the answer of a verb may be coloured.
+pub fn color_of_data() -> bool {
+    wanted() && std::io::stdout().is_terminal()
+}
+
+fn wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// The text with every control character but line breaks and tabs replaced: a description must not move the cursor.

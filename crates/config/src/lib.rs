@@ -18,10 +18,12 @@ mod watch;
 mod written;
 
 pub use environment::ProcessEnvironment;
-pub use problem::{Located, Report, Severity};
+pub use problem::{Located, Problem, Report, Severity};
 pub use schema::json_schema;
 pub use transom_registry::template::Environment;
+pub use tree::{Node, Value};
 pub use watch::{Changes, watch};
+pub use written::Place;
 
 use problem::Problems;
 use std::cell::RefCell;
@@ -68,6 +70,13 @@ pub fn load(sources: &[Source], environment: &dyn Environment) -> Result<Loaded,
     let config = meant::config(&merged, sources, environment, &problems);
     let report = problems.into_inner().into_report(sources);
     if report.has_errors() { Err(report) } else { Ok(Loaded { config, warnings: report }) }
+}
+
+/// The text of a source as a tree in which every value knows its place. YAML and JSON alike; what it means is for others to say.
+pub fn tree(source: &Source) -> Result<Node, Report> {
+    let mut problems = Problems::default();
+    let tree = tree::parse(&source.text, 0, &mut problems);
+    tree.ok_or_else(|| problems.into_report(std::slice::from_ref(source)))
 }
 
 fn read_source(source: &Source, index: usize, problems: &RefCell<Problems>) -> Option<file::File> {

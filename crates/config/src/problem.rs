@@ -25,6 +25,8 @@ pub enum Severity {
 pub struct Problem {
     /// How bad it is.
     pub severity: Severity,
+    /// What kind it is, for programs.
+    pub code: &'static str,
     /// Where it is; [`Report::problems`] gives it as file, line and column.
     pub place: Place,
     /// What is wrong.
@@ -38,12 +40,18 @@ pub struct Problem {
 impl Problem {
     /// Something that makes the config unusable.
     pub fn error(place: Place, message: impl Into<String>) -> Problem {
-        Problem { severity: Severity::Error, place, message: message.into(), label: None, help: None }
+        Problem { severity: Severity::Error, code: "config", place, message: message.into(), label: None, help: None }
     }
 
     /// Something to look at.
     pub fn warning(place: Place, message: impl Into<String>) -> Problem {
         Problem { severity: Severity::Warning, ..Problem::error(place, message) }
+    }
+
+    /// Says what kind it is.
+    pub fn code(mut self, code: &'static str) -> Problem {
+        self.code = code;
+        self
     }
 
     /// Adds words beside the underlined text.
@@ -97,6 +105,8 @@ pub struct Report {
 pub struct Located<'a> {
     /// Whether the config can be used all the same.
     pub severity: Severity,
+    /// What kind it is.
+    pub code: &'static str,
     /// The file, as it was named.
     pub file: &'a str,
     /// Counted from 1.
@@ -110,12 +120,31 @@ pub struct Located<'a> {
 }
 
 impl Report {
+    /// Problems of these sources, in their order.
+    pub fn new(sources: &[Source], problems: impl IntoIterator<Item = Problem>) -> Report {
+        let mut collected = Problems::default();
+        problems.into_iter().for_each(|problem| collected.add(problem));
+        collected.into_report(sources)
+    }
+
+    /// This report and, after it, another one.
+    pub fn and(mut self, other: Report) -> Report {
+        let before = self.sources.len();
+        self.sources.extend(other.sources);
+        self.problems.extend(other.problems.into_iter().map(|mut problem| {
+            problem.place.source += before;
+            problem
+        }));
+        self.left_out += other.left_out;
+        self
+    }
+
     /// The problems as data.
     pub fn problems(&self) -> impl Iterator<Item = Located<'_>> {
         self.problems.iter().map(|problem| {
             let (file, text) = self.source(problem.place);
             let (line, column) = line_and_column(text, problem.place.start);
-            Located { severity: problem.severity, file, line, column, message: &problem.message, help: problem.help.as_deref() }
+            Located { severity: problem.severity, code: problem.code, file, line, column, message: &problem.message, help: problem.help.as_deref() }
         })
     }
 

@@ -1,14 +1,39 @@
 //! A source tool: what a target offers, checked before anybody sees it.
 
+use crate::pin::Pin;
 use serde_json::Value;
+use std::sync::Arc;
+use transom_json::{Json, Kind, Limits, Tree, check};
+
+/// What all targets offer now, in the order of the config.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// One offer per target.
+    pub targets: Vec<Offer>,
+}
+
+/// What one target offers.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// The target's name.
+    pub target: String,
+    /// Whether it can be called now.
+    pub available: bool,
+    /// Its tools, in its own order.
+    pub tools: Vec<Arc<SourceTool>>,
+}
 
 /// A tool of a target whose definition is sound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceTool {
+    /// The target's own name for it.
+    pub name: String,
     /// Arguments that travel as headers too.
     pub headers: Vec<ParamHeader>,
     /// The definition as JSON, with the members that every listing must carry.
     pub json: String,
+    /// The hash of the definition as its target sent it.
+    pub pin: Pin,
 }
 
 /// An argument marked `x-mcp-header`.
@@ -28,8 +53,12 @@ const DEPTH: usize = 64;
 impl SourceTool {
     /// Checks a definition. What is wrong with it is said for the person who runs the target.
     pub fn read(json: &str) -> Result<SourceTool, String> {
-        let tool: Value = serde_json::from_str(json).map_err(|error| format!("not a JSON object: {error}"))?;
+        // Two readers must not see two different tools in one text.
+        let checked =
+            check(json.as_bytes(), &Limits { duplicate_keys: false, ..Limits::REPLY }).map_err(|fault| format!("not a JSON object: {fault}"))?;
+        let tool = plain(checked);
         let Some(members) = tool.as_object() else { return Err("not a JSON object".into()) };
+        let Some(name) = members.get("name").and_then(Value::as_str) else { return Err("`name` is missing".into()) };
         let mut added = String::new();
         match members.get("description") {
             None | Some(Value::Null) => {
@@ -63,7 +92,7 @@ impl SourceTool {
             }
             _ => splice(json, &added),
         };
-        Ok(SourceTool { headers, json })
+        Ok(SourceTool { name: name.to_owned(), headers, json, pin: Pin::of_source(&Tree::from(checked)) })
     }
 }
 
@@ -83,6 +112,25 @@ pub fn validate(tool: &str, arguments: &str) -> Result<(), Vec<String>> {
         .take(100)
         .collect();
     if violations.is_empty() { Ok(()) } else { Err(violations) }
+}
+
+/// JSON as `jsonschema` reads it. Never sent anywhere: numbers lose their spelling here.
+pub(crate) fn plain(json: Json<'_>) -> Value {
+    // As deep as checked text, which is bounded.
+    match json.kind() {
+        Kind::Null => Value::Null,
+        Kind::Bool => Value::Bool(json.raw() == "true"),
+        Kind::Number => plain_number(json.raw()),
+        Kind::String => Value::String(json.string().unwrap_or_default().into_owned()),
+        Kind::Array => Value::Array(json.elements().map(plain).collect()),
+        Kind::Object => Value::Object(json.members().map(|(key, value)| (key.text().into_owned(), plain(value))).collect()),
+    }
+}
+
+/// A number that `f64` cannot hold counts as the largest it can: no schema tells them apart by more than their size.
+pub(crate) fn plain_number(spelling: &str) -> Value {
+    let exact = spelling.parse::<i64>().map(Value::from).or_else(|_| spelling.parse::<u64>().map(Value::from));
+    exact.unwrap_or_else(|_| Value::from(spelling.parse::<f64>().unwrap_or(0.0).clamp(f64::MIN, f64::MAX)))
 }
 
 /// An object's text with more members at its end.
@@ -132,6 +180,13 @@ fn param_headers(schema: &Value, found: &mut Vec<ParamHeader>) -> Result<(), Str
         }
     }
     Ok(())
+}
+
+/// The arguments marked `x-mcp-header` in an input schema that was checked before.
+pub(crate) fn param_headers_of(schema: &str) -> Vec<ParamHeader> {
+    let mut found = Vec::new();
+    let read = collect(&plain(Json::trusted(schema)), &mut Vec::new(), &mut found).is_ok();
+    if read { found } else { Vec::new() }
 }
 
 fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>) -> Result<(), String> {

@@ -98,6 +98,12 @@ pub fn expand(text: &str, environment: &dyn Environment) -> Result<Expanded, Vec
     if faults.is_empty() { Ok(expanded) } else { Err(faults) }
 }
 
+/// Whether the whole text is one placeholder, so that its value may become something else than text.
+pub fn is_one_placeholder(text: &str) -> bool {
+    let mut said = parts(text).into_iter().filter(|part| !matches!(part, Part::Literal("")));
+    matches!((said.next(), said.next()), (Some(Part::Placeholder { .. }), None))
+}
+
 /// What one placeholder stands for.
 fn value(body: Body<'_>, environment: &dyn Environment) -> Result<String, Fault> {
     let reference = match body {

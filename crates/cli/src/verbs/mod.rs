@@ -7,6 +7,8 @@ pub mod demo_target;
 pub mod list;
 pub mod run;
 pub mod schema;
+pub mod test;
+pub mod validate;
 
 use crate::client::{self, Endpoint};
 use crate::failure::{Exit, Failure};

@@ -16,12 +16,15 @@ enum Subject {
     /// config.yaml
     #[default]
     Config,
+    /// registry.json
+    Registry,
 }
 
 /// Prints the schema.
 pub fn run(args: Args) -> Result<(), Failure> {
     let schema = match args.of {
         Subject::Config => transom_config::json_schema(),
+        Subject::Registry => transom_registry::published::json_schema(),
     };
     let text =
         serde_json::to_string_pretty(&schema).map_err(|error| Failure::new(Exit::Unexpected, format!("the schema cannot be written: {error}")))?;
