@@ -309,6 +309,20 @@ cases:
     }
 
     #[test]
+    fn the_exit_code_is_the_answer() {
+        let (good, bad) = (write("good.test.yaml", &YAML.replace("30.0", "30")), write("bad.test.yaml", YAML));
+        let exit = |files: &[&Path]| {
+            let files = files.iter().map(|path| path.to_path_buf()).collect();
+            run(Args { files, verbose: false, output: Output::Text }).err().map(|failure| failure.exit)
+        };
+        assert_eq!(exit(&[&good]), None);
+        assert_eq!(exit(&[&good, &bad]), Some(Exit::Negative));
+        assert_eq!(exit(&[&bad, Path::new("/nowhere/x.test.yaml")]), Some(Exit::Unexpected));
+        std::fs::remove_file(good).unwrap();
+        std::fs::remove_file(bad).unwrap();
+    }
+
+    #[test]
     fn json_keeps_what_yaml_cannot_hold() {
         let text = r#"{"registry":{"tools":[{"name":"v","source":{"target":"t","tool":"s"}}]},
   "catalog":{"t":[{"name":"s","description":"\ud83c\udf89","inputSchema":{"type":"object"}}]},

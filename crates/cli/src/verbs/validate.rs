@@ -270,6 +270,26 @@ mod tests {
     }
 
     #[test]
+    fn the_exit_code_is_the_answer() {
+        let file = |name: &str, text: &str| {
+            let path = std::env::temp_dir().join(format!("transom-validate-{}-{name}", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (good, bad) = (file("good.json", "{}"), file("bad.json", r#"{"tools":7}"#));
+        let exit = |files: &[&Path], live: bool| {
+            let files = files.iter().map(|path| path.to_path_buf()).collect();
+            run(Args { files, strict: false, live, format: None, output: Some(Output::Json) }).err().map(|failure| failure.exit)
+        };
+        assert_eq!(exit(&[&good], false), None);
+        assert_eq!(exit(&[&good, &bad], false), Some(Exit::Negative));
+        assert_eq!(exit(&[&good, Path::new("/nowhere/r.json")], false), Some(Exit::Unexpected));
+        assert_eq!(exit(&[&good], true), Some(Exit::Unexpected));
+        std::fs::remove_file(good).unwrap();
+        std::fs::remove_file(bad).unwrap();
+    }
+
+    #[test]
     fn what_the_environment_held_is_not_told() {
         struct Secret;
         impl Environment for Secret {
