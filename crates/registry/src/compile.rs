@@ -245,7 +245,7 @@ pub fn compile(documents: &[Document<'_>], environment: &dyn Environment, option
 
     let mut named: HashMap<&str, Tree> = HashMap::new();
     for schema in registries.iter().flat_map(|registry| &registry.schemas) {
-        named.entry(&schema.name.text).or_insert_with(|| Tree::from(schema.schema));
+        named.entry(&schema.name.text).or_insert_with(|| schema.tree());
     }
     let environment = Bounded { environment, allow: options.env_allow.as_deref(), refused: RefCell::default(), seen: RefCell::default() };
     let mut compiler = Compiler { documents, options, environment, named, problems, secrets: HashMap::new(), parts: PARTS };

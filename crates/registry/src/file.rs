@@ -11,7 +11,7 @@ use crate::result::{Errors, OnMissing, OnUnshaped};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
-use transom_json::{Fault, Json, Key, Kind, Limits, check};
+use transom_json::{Fault, Json, Key, Kind, Limits, Tree, check};
 
 /// A registry document to be read.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +50,20 @@ pub struct NamedSchema<'d> {
     pub name: Text<'d>,
     /// The schema.
     pub schema: Json<'d>,
+    /// Whether the name stands among the words of the schema.
+    pub flat: bool,
+}
+
+impl NamedSchema<'_> {
+    /// The schema without the words that are the registry's.
+    pub fn tree(&self) -> Tree {
+        let mut tree = Tree::from(self.schema);
+        if let Some(members) = tree.as_object_mut().filter(|_| self.flat) {
+            members.remove("name");
+            members.remove("version");
+        }
+        tree
+    }
 }
 
 /// One entry of `tools`.
@@ -585,11 +599,11 @@ impl<'d> Reader<'d, '_> {
         let mut seen = HashSet::new();
         let mut named = Vec::new();
         match json.kind() {
-            Kind::Object => named.extend(json.members().map(|(key, schema)| (self.key(key), schema))),
+            Kind::Object => named.extend(json.members().map(|(key, schema)| (self.key(key), schema, false))),
             Kind::Array => {
                 for element in json.elements() {
                     match element.get("name").map(|name| self.text(name, "schemas[].name")) {
-                        Some(Some(name)) => named.push((name, element.get("schema").unwrap_or(element))),
+                        Some(Some(name)) => named.push((name, element.get("schema").unwrap_or(element), element.get("schema").is_none())),
                         Some(None) => {}
                         None => {
                             let help = Some("write {\"name\": \"…\", \"schema\": {…}}".into());
@@ -600,14 +614,14 @@ impl<'d> Reader<'d, '_> {
             }
             _ => self.wrong(json, "schemas", "a list"),
         }
-        for (name, schema) in named {
+        for (name, schema, flat) in named {
             if !seen.insert(name.text.clone()) {
                 let message = format!("schema `{}` is defined twice; the first one counts", shortened(&name.text));
                 self.error(Code::DuplicateName, name.at, message, "the second one", Some("rename one of them, or remove it".into()));
             } else if !matches!(schema.kind(), Kind::Object | Kind::Bool) {
                 self.wrong(schema, "schemas[].schema", "an object");
             } else {
-                found.push(NamedSchema { name, schema });
+                found.push(NamedSchema { name, schema, flat });
             }
         }
     }
