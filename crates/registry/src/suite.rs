@@ -416,6 +416,8 @@ impl Reader {
         }
         self.known_keys(file, "", "a test file", FILE_KEYS);
         let registry = match file.get("registry") {
+            // The document as a text: no path begins like that.
+            Some(Tree::String(text)) if text.trim_start().starts_with('{') => Subject::Inline(text.clone()),
             Some(Tree::String(path)) => Subject::File(path.clone()),
             Some(document @ Tree::Object(_)) => Subject::Inline(document.to_string()),
             Some(_) => {
@@ -793,6 +795,8 @@ mod tests {
     fn a_registry_may_be_a_path() {
         let suite = Suite::read(&tree(r#"{"registry":"registry.json","cases":[]}"#)).unwrap();
         assert_eq!(suite.registry, Subject::File("registry.json".into()));
+        let inline = Suite::read(&tree(r#"{"registry":"\n{\"tools\": []}","cases":[]}"#)).unwrap();
+        assert_eq!(inline.registry, Subject::Inline("\n{\"tools\": []}".into()));
         assert!(suite.is_empty());
         assert_eq!(suite.len(), 0);
     }
