@@ -256,7 +256,8 @@ impl Call {
 
     fn called(&self, call: SourceCall, differences: &mut Vec<String>) {
         let arguments = Json::trusted(std::str::from_utf8(&call.arguments).unwrap_or("null"));
-        if let Some(wanted) = &self.error {
+        // A case that gives the reply means the call to be made, and the error to be what comes of it.
+        if let Some(wanted) = self.error.as_ref().filter(|_| self.reply.is_none()) {
             let made = format!("{} of target {} was called with {}", call.tool, call.target, shortened(arguments.raw()));
             return differences.push(format!("error: expected a refusal with \"{wanted}\", found that {made}"));
         }
@@ -281,7 +282,11 @@ impl Call {
 
     fn replied(&self, resume: &Resume, differences: &mut Vec<String>) {
         match &self.reply {
-            Some(reply) => self.compare_result(resume.resume(Json::trusted(reply), self.client).json.as_bytes(), differences),
+            Some(reply) => {
+                let result = resume.resume(Json::trusted(reply), self.client).json;
+                self.compare_error(&result, differences);
+                self.compare_result(result.as_bytes(), differences);
+            }
             None if self.result.is_some() => differences.push("result: the source was called, and the case gives no `reply` for it".into()),
             None => {}
         }
@@ -291,10 +296,18 @@ impl Call {
         if self.upstream.is_some() {
             differences.push("upstream: expected a call to a target, found a result without one".into());
         }
-        let Some(wanted) = &self.error else { return self.compare_result(result, differences) };
-        let json = Json::trusted(std::str::from_utf8(result).unwrap_or("{}"));
+        if self.error.is_none() {
+            return self.compare_result(result, differences);
+        }
+        self.compare_error(std::str::from_utf8(result).unwrap_or("{}"), differences);
+    }
+
+    /// A result that is to be an error has `isError`, and the words in one of its texts.
+    fn compare_error(&self, result: &str, differences: &mut Vec<String>) {
+        let Some(wanted) = &self.error else { return };
+        let json = Json::trusted(result);
         let failed = json.get("isError").and_then(Json::bool) == Some(true);
-        if !failed || !contains(json.raw(), wanted) {
+        if !failed || !(contains(json.raw(), wanted) || contains(&strings(json), wanted)) {
             differences.push(format!("error: expected a refusal with \"{wanted}\", found the result {}", shortened(json.raw())));
         }
     }
@@ -712,6 +725,7 @@ mod tests {
             r#"{"name":"c","call":{"tool":"s"},"error":"TOOL not found"}"#,
             r#"{"name":"c","call":{"tool":"v","arguments":{"h":1}},"error":"unknown argument"}"#,
             r#"{"name":"c","call":{"tool":"v","arguments":{"h":1}},"result":{"isError":true}}"#,
+            r#"{"name":"c","call":{"tool":"v"},"upstream":{"tool":"s"},"reply":{"content":[{"type":"text","text":"no \"key\""}],"isError":true},"error":"no \"KEY\""}"#,
             r#"{"name":"c","call":{"tool":"v","json":"{\"a\":1,\"a\":2}"},"error":"duplicate"}"#,
         ] {
             assert_eq!(differences(case), "", "{case}");
@@ -750,6 +764,10 @@ mod tests {
             (
                 r#"{"name":"c","call":{"tool":"v"},"error":"no"}"#,
                 r#"error: expected a refusal with "no", found that s of target t was called with {"h":30}"#,
+            ),
+            (
+                r#"{"name":"c","call":{"tool":"v"},"reply":{"content":[]},"error":"no"}"#,
+                r#"error: expected a refusal with "no", found the result {"content":[]}"#,
             ),
             (r#"{"name":"c","call":{"tool":"w"},"upstream":{"target":"t"}}"#, "call: expected it to be made, found a refusal: Tool not found: w"),
             (r#"{"name":"c","call":{"tool":"v"},"result":{}}"#, "result: the source was called, and the case gives no `reply` for it"),
