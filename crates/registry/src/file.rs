@@ -280,8 +280,8 @@ fn checked(document: usize, text: &str) -> Result<Json<'_>, Box<Problem>> {
         Err(Box::new(Problem { severity: Severity::Error, code, document, tool: None, pointer, span, message, label, help }))
     };
     if text.len() > DOCUMENT {
-        let message = format!("the registry has {} bytes; at most {DOCUMENT} are read", text.len());
-        return refuse(Code::TooLarge, 0..0, message, "too large", None);
+        let message = format!("the registry has more than {DOCUMENT} bytes");
+        return refuse(Code::TooLarge, 0..0, message, "too large", Some("split it over several gateways".into()));
     }
     match check(text.as_bytes(), &LIMITS) {
         Ok(json) if json.kind() == Kind::Object => Ok(json),
@@ -297,7 +297,10 @@ fn checked(document: usize, text: &str) -> Result<Json<'_>, Box<Problem>> {
                 Some('\'') => ("not expected here", Some("JSON strings stand in double quotes")),
                 Some('/' | '#') => ("not expected here", Some("JSON has no comments; a key \"$comment\" may hold one")),
                 Some('\u{feff}') => ("a byte order mark", Some("save the file as UTF-8 without a byte order mark")),
-                Some(_) => ("not expected here", None),
+                Some(_) if text.get(..at).is_some_and(|before| before.trim().is_empty()) => {
+                    ("not expected here", Some("a registry is written in JSON and begins with `{`"))
+                }
+                Some(_) => ("not expected here", Some("names and texts stand in double quotes, and commas between members")),
             };
             // Where the text just ends there is nothing to underline but what came last.
             let start = if at < end { at } else { text.trim_end().char_indices().next_back().map_or(0, |(last, _)| last) };
@@ -305,7 +308,13 @@ fn checked(document: usize, text: &str) -> Result<Json<'_>, Box<Problem>> {
         }
         Err(Fault::TooDeep) => {
             let at = first_deeper_than(text, LIMITS.depth);
-            refuse(Code::TooLarge, at..at + 1, format!("the registry is nested more than {} deep", LIMITS.depth), "too deep", None)
+            refuse(
+                Code::TooLarge,
+                at..at + 1,
+                format!("the registry is nested more than {} deep", LIMITS.depth),
+                "too deep",
+                Some("refer to named `schemas` instead of nesting them".into()),
+            )
         }
         Err(fault) => refuse(Code::TooLarge, 0..0, format!("the registry cannot be read: {fault}"), "", None),
     }

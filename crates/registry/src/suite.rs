@@ -752,7 +752,10 @@ mod tests {
                 r#"{"name":"c","warnings":["odd"]}"#,
                 "warnings: expected one with \"odd\", found \n    tool `q` references unknown source `lost` a source is the name of a tool of this registry, or {\"target\": \"…\", \"tool\": \"…\"}",
             ),
-            (r#"{"name":"c","errors":["odd"],"quarantined":["q"]}"#, "errors: expected one with \"odd\", found \n    tool `q` references unknown source `lost` a source is the name of a tool of this registry, or {\"target\": \"…\", \"tool\": \"…\"}"),
+            (
+                r#"{"name":"c","errors":["odd"],"quarantined":["q"]}"#,
+                "errors: expected one with \"odd\", found \n    tool `q` references unknown source `lost` a source is the name of a tool of this registry, or {\"target\": \"…\", \"tool\": \"…\"}",
+            ),
             (
                 r#"{"name":"c","call":{"tool":"v"},"upstream":{"target":"t","tool":"s","arguments":{"h":30.0,"a":1}}}"#,
                 "upstream.arguments.h: expected 30.0, found 30\nupstream.arguments.a: expected 1, found nothing",
