@@ -8,6 +8,7 @@ use crate::compile::{Base, Filling, VirtualTool};
 use crate::file::HiddenArguments;
 use crate::list::{Bound, read_as};
 use crate::local::{Given, Implementation};
+use crate::loosen;
 use crate::mask::Mask;
 use crate::name::{self, FieldPath, TargetName, ToolName};
 use crate::result::{Errors, Outcome, Projection, Shaped, failed};
@@ -494,9 +495,9 @@ impl Input {
         &self.schema
     }
 
-    /// A schema that cannot be compiled (a reference to elsewhere, a dialect nobody knows) is the target's to enforce.
+    /// What of a schema cannot be judged (a reference to elsewhere, a dialect nobody knows) is the target's to enforce.
     fn validator(&self) -> Option<&Validator> {
-        let make = || jsonschema::validator_for(&plain(Json::trusted(&self.schema))).ok();
+        let make = || loosen::validator(&plain(Json::trusted(&self.schema)));
         self.validator.get_or_init(make).as_ref()
     }
 

@@ -245,7 +245,7 @@ pub fn compile(documents: &[Document<'_>], environment: &dyn Environment, option
 
     let mut named: HashMap<&str, Tree> = HashMap::new();
     for schema in registries.iter().flat_map(|registry| &registry.schemas) {
-        named.entry(&schema.name.text).or_insert_with(|| Tree::from(schema.schema));
+        named.entry(&schema.name.text).or_insert_with(|| schema.tree());
     }
     let environment = Bounded { environment, allow: options.env_allow.as_deref(), refused: RefCell::default(), seen: RefCell::default() };
     let mut compiler = Compiler { documents, options, environment, named, problems, secrets: HashMap::new(), parts: PARTS };
@@ -440,7 +440,8 @@ impl<'d> Compiler<'d, '_> {
             match pin.text.parse() {
                 Ok(hash) => draft.parts.pin = Some(hash),
                 Err(bad) => {
-                    self.error(&mut draft, Code::BadValue, pin.at.clone(), format!("{bad}"), "not a hash", Some("`transom pin` writes them".into()))
+                    let message = format!("{}: {bad}", subject(&draft));
+                    self.error(&mut draft, Code::BadValue, pin.at.clone(), message, "not a hash", Some("`transom pin` writes them".into()));
                 }
             }
         }
@@ -472,7 +473,10 @@ impl<'d> Compiler<'d, '_> {
                         for fault in faults {
                             let value = at_pointer(def.json, fault.pointer);
                             let span = if fault.pointer.is_empty() { name_span(draft) } else { draft.place.span_of(value.raw()) };
-                            self.error(draft, Code::BadImplementation, span, fault.message, "here", fault.help);
+                            // The refusal of HTTP is promised to the letter.
+                            let message =
+                                if fault.message == local::HTTP_REFUSED { fault.message } else { format!("{}: {}", subject(draft), fault.message) };
+                            self.error(draft, Code::BadImplementation, span, message, "here", fault.help);
                         }
                     }
                 }
@@ -492,8 +496,13 @@ impl<'d> Compiler<'d, '_> {
         let text = schema.to_string();
         if let Err(fault) = jsonschema::meta::validate(&plain(Json::trusted(&text))) {
             let span = draft.place.span_of(at_pointer(written, &fault.instance_path().to_string()).raw());
-            let message = format!("{}: its input schema is not a JSON Schema: {fault}", subject(draft));
-            self.error(draft, Code::BadSchema, span, message, "not JSON Schema", None);
+            let (what, help) = if fault.instance_path().to_string().ends_with("/type") {
+                (format!("{} is no type", fault.instance()), "one of object, array, string, number, integer, boolean, null, or a list of them")
+            } else {
+                (fault.to_string(), "schemas are written as in JSON Schema 2020-12, or in the dialect that `$schema` names")
+            };
+            let message = format!("{}: its input schema is not a JSON Schema: {what}", subject(draft));
+            self.error(draft, Code::BadSchema, span, message, "not JSON Schema", Some(help.into()));
             return None;
         }
         Some(schema)
@@ -521,6 +530,9 @@ impl<'d> Compiler<'d, '_> {
                     // A map has no order of its own; a hint has to read the same every time.
                     let mut names: Vec<&str> = self.named.keys().copied().collect();
                     names.sort_unstable();
+                    if names.is_empty() {
+                        return Some("the registry has no `schemas`: give it some, each with a `name` and a `schema`".into());
+                    }
                     Some(format!("named schemas: {}", listed(names.into_iter())))
                 });
                 self.error(draft, Code::BadReference, span, format!("{}: {bad}", subject(draft)), "leads nowhere", help);

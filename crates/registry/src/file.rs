@@ -11,7 +11,7 @@ use crate::result::{Errors, OnMissing, OnUnshaped};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
-use transom_json::{Fault, Json, Key, Kind, Limits, check};
+use transom_json::{Fault, Json, Key, Kind, Limits, Tree, check};
 
 /// A registry document to be read.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +50,20 @@ pub struct NamedSchema<'d> {
     pub name: Text<'d>,
     /// The schema.
     pub schema: Json<'d>,
+    /// Whether the name stands among the words of the schema.
+    pub flat: bool,
+}
+
+impl NamedSchema<'_> {
+    /// The schema without the words that are the registry's.
+    pub fn tree(&self) -> Tree {
+        let mut tree = Tree::from(self.schema);
+        if let Some(members) = tree.as_object_mut().filter(|_| self.flat) {
+            members.remove("name");
+            members.remove("version");
+        }
+        tree
+    }
 }
 
 /// One entry of `tools`.
@@ -266,8 +280,8 @@ fn checked(document: usize, text: &str) -> Result<Json<'_>, Box<Problem>> {
         Err(Box::new(Problem { severity: Severity::Error, code, document, tool: None, pointer, span, message, label, help }))
     };
     if text.len() > DOCUMENT {
-        let message = format!("the registry has {} bytes; at most {DOCUMENT} are read", text.len());
-        return refuse(Code::TooLarge, 0..0, message, "too large", None);
+        let message = format!("the registry has more than {DOCUMENT} bytes");
+        return refuse(Code::TooLarge, 0..0, message, "too large", Some("split it over several gateways".into()));
     }
     match check(text.as_bytes(), &LIMITS) {
         Ok(json) if json.kind() == Kind::Object => Ok(json),
@@ -283,7 +297,10 @@ fn checked(document: usize, text: &str) -> Result<Json<'_>, Box<Problem>> {
                 Some('\'') => ("not expected here", Some("JSON strings stand in double quotes")),
                 Some('/' | '#') => ("not expected here", Some("JSON has no comments; a key \"$comment\" may hold one")),
                 Some('\u{feff}') => ("a byte order mark", Some("save the file as UTF-8 without a byte order mark")),
-                Some(_) => ("not expected here", None),
+                Some(_) if text.get(..at).is_some_and(|before| before.trim().is_empty()) => {
+                    ("not expected here", Some("a registry is written in JSON and begins with `{`"))
+                }
+                Some(_) => ("not expected here", Some("names and texts stand in double quotes, and commas between members")),
             };
             // Where the text just ends there is nothing to underline but what came last.
             let start = if at < end { at } else { text.trim_end().char_indices().next_back().map_or(0, |(last, _)| last) };
@@ -291,7 +308,13 @@ fn checked(document: usize, text: &str) -> Result<Json<'_>, Box<Problem>> {
         }
         Err(Fault::TooDeep) => {
             let at = first_deeper_than(text, LIMITS.depth);
-            refuse(Code::TooLarge, at..at + 1, format!("the registry is nested more than {} deep", LIMITS.depth), "too deep", None)
+            refuse(
+                Code::TooLarge,
+                at..at + 1,
+                format!("the registry is nested more than {} deep", LIMITS.depth),
+                "too deep",
+                Some("refer to named `schemas` instead of nesting them".into()),
+            )
         }
         Err(fault) => refuse(Code::TooLarge, 0..0, format!("the registry cannot be read: {fault}"), "", None),
     }
@@ -585,11 +608,11 @@ impl<'d> Reader<'d, '_> {
         let mut seen = HashSet::new();
         let mut named = Vec::new();
         match json.kind() {
-            Kind::Object => named.extend(json.members().map(|(key, schema)| (self.key(key), schema))),
+            Kind::Object => named.extend(json.members().map(|(key, schema)| (self.key(key), schema, false))),
             Kind::Array => {
                 for element in json.elements() {
                     match element.get("name").map(|name| self.text(name, "schemas[].name")) {
-                        Some(Some(name)) => named.push((name, element.get("schema").unwrap_or(element))),
+                        Some(Some(name)) => named.push((name, element.get("schema").unwrap_or(element), element.get("schema").is_none())),
                         Some(None) => {}
                         None => {
                             let help = Some("write {\"name\": \"…\", \"schema\": {…}}".into());
@@ -600,14 +623,14 @@ impl<'d> Reader<'d, '_> {
             }
             _ => self.wrong(json, "schemas", "a list"),
         }
-        for (name, schema) in named {
+        for (name, schema, flat) in named {
             if !seen.insert(name.text.clone()) {
                 let message = format!("schema `{}` is defined twice; the first one counts", shortened(&name.text));
                 self.error(Code::DuplicateName, name.at, message, "the second one", Some("rename one of them, or remove it".into()));
             } else if !matches!(schema.kind(), Kind::Object | Kind::Bool) {
                 self.wrong(schema, "schemas[].schema", "an object");
             } else {
-                found.push(NamedSchema { name, schema });
+                found.push(NamedSchema { name, schema, flat });
             }
         }
     }

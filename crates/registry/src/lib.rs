@@ -75,6 +75,7 @@ pub mod embedded;
 pub mod file;
 pub mod list;
 pub mod local;
+mod loosen;
 pub mod mask;
 pub mod name;
 pub mod path;

@@ -194,11 +194,13 @@ impl Binder<'_> {
     fn shown(&mut self, source: Option<&Arc<SourceTool>>, target: Option<&TargetName>, schema: &Tree) -> Outcome {
         let parts = &self.tool.parts;
         let fields = Fields::of(schema);
-        let fillings: Vec<Filling> = parts.defaults.iter().map(|filling| self.converted(filling, fields.as_ref())).collect();
+        let meant = |path: &FieldPath| fields.as_ref().map_or_else(|| path.clone(), |fields| fields.meant(path));
+        let fillings: Vec<Filling> = parts.defaults.iter().map(|filling| Filling { path: meant(&filling.path), ..filling.clone() }).collect();
+        let fillings: Vec<Filling> = fillings.iter().map(|filling| self.converted(filling, fields.as_ref())).collect();
         if self.error.is_some() {
             return Outcome::Quarantined;
         }
-        let hidden: Vec<FieldPath> = parts.hidden.iter().map(|(path, _)| path.clone()).collect();
+        let hidden: Vec<FieldPath> = parts.hidden.iter().map(|(path, _)| meant(path)).collect();
         let defaults: Vec<DefaultValue<'_>> =
             fillings.iter().map(|filling| DefaultValue { path: &filling.path, value: (!filling.secret).then_some(&*filling.value) }).collect();
         let wanted = Wanted {

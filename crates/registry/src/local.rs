@@ -3,6 +3,7 @@
 //! Reads and checks what an entry says about its `implementation`, and answers calls of mocks and builtins. Clock and
 //! randomness are passed in. Internal handlers are known here by name only; the gateway runs them.
 
+use crate::problem::did_you_mean;
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use transom_json::{Json, Tree, write};
@@ -143,7 +144,7 @@ fn kind(entry: &Tree, schema_version: &str, internal: &[&str]) -> Result<Impleme
             None => Err(fault("/implementation", format!("an implementation of type \"{what}\" needs a `handler`"), known_ones)),
             Some(name) => match known.iter().find(|each| name.as_str() == Some(each)) {
                 Some(known) => Ok((*known).to_owned()),
-                None => Err(fault(place, format!("No {what} handler {name}"), known_ones)),
+                None => Err(fault(place, format!("No {what} handler {name}; {known_ones}"), nearest(name, known))),
             },
         }
     };
@@ -159,10 +160,19 @@ fn kind(entry: &Tree, schema_version: &str, internal: &[&str]) -> Result<Impleme
         }
         Some("internal") => Ok(Implementation::Internal(handler(internal, "internal")?)),
         Some("http") if schema_version == "1" || schema_version.starts_with("1.") => {
-            Err(BadImplementation { pointer: "/implementation/type", message: HTTP_REFUSED.into(), help: None })
+            Err(fault("/implementation/type", HTTP_REFUSED.into(), "let a target speak to it, and stand on that target".into()))
         }
-        _ => Err(fault("/implementation/type", format!("{kind} is no type of implementation"), format!("known types: {}", KINDS.join(", ")))),
+        _ => {
+            let message = format!("{kind} is no type of implementation; known types: {}", KINDS.join(", "));
+            Err(fault("/implementation/type", message, nearest(kind, &KINDS)))
+        }
     }
+}
+
+/// What to write in place of a word that is none of these.
+fn nearest(word: &Tree, known: &[&str]) -> String {
+    let guess = word.as_str().and_then(|word| did_you_mean(word, known.iter().copied()));
+    guess.map_or_else(|| "write one of these".into(), |near| format!("did you mean `{near}`?"))
 }
 
 /// A string is said as it is, anything else as JSON; an object is given as data too.
@@ -426,7 +436,7 @@ mod tests {
             assert!(read(implementation).unwrap_err().contains(message), "{implementation}");
         }
         let helps = Implementation::read(&entry(r#"{"type":"builtin","handler":"rm"}"#), "1.0", &INTERNAL).unwrap_err();
-        assert_eq!(helps[0].help.as_deref(), Some("known handlers: calculator, current_datetime, uuid"));
+        assert_eq!(helps[0].message, r#"No builtin handler "rm"; known handlers: calculator, current_datetime, uuid"#);
         // Another version of the document knows no `http` either, but nobody promised anything.
         let later = Implementation::read(&entry(r#"{"type":"http"}"#), "2.0", &INTERNAL).unwrap_err();
         assert!(later[0].message.contains("no type"));

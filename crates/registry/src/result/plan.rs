@@ -328,6 +328,8 @@ impl<'s> Compiler<'s> {
     fn on_missing(&mut self, schema: &Tree, pointer: &str) -> OnMissing {
         match schema.get("onMissing").map(Tree::as_str) {
             None => self.on_missing,
+            // In YAML the word is easily written without quotes.
+            Some(None) if schema.get("onMissing") == Some(&Tree::Null) => OnMissing::Null,
             Some(Some("omit")) => OnMissing::Omit,
             Some(Some("null")) => OnMissing::Null,
             Some(Some("error")) => OnMissing::Error,

@@ -237,6 +237,17 @@ impl<'a> Fields<'a> {
         Document::open(schema).ok().map(Fields)
     }
 
+    /// The field that a path stands for: one whose name has the dots in it, if the schema declares such a one and no other.
+    pub fn meant(&self, path: &FieldPath) -> FieldPath {
+        if path.steps().len() > 1 && !fields::find(&self.0, path).exists() {
+            let name = path.to_string();
+            if fields::declared_at_top(&self.0).contains(&name.as_str()) {
+                return FieldPath::top(name);
+            }
+        }
+        path.clone()
+    }
+
     /// The names of the types a field may have; nothing, if it may have any.
     pub fn types(&self, field: &FieldPath) -> Option<Vec<&'static str>> {
         fields::find(&self.0, field).types(&self.0)
