@@ -95,7 +95,7 @@ impl<'t> Scanner<'t, '_> {
             }
             let opened = match self.bytes.get(at) {
                 Some(b'"') => {
-                    at = self.string(at).ok_or_else(|| self.bad_string(at))?;
+                    at = string_end(self.bytes, at).ok_or_else(|| self.bad_string(at))?;
                     None
                 }
                 Some(b'{') => Some(true),
@@ -191,7 +191,7 @@ impl<'t> Scanner<'t, '_> {
         if self.bytes.get(start) != Some(&b'"') {
             return Err(Fault::NotJson(start));
         }
-        let end = self.string(start).ok_or_else(|| self.bad_string(start))?;
+        let end = string_end(self.bytes, start).ok_or_else(|| self.bad_string(start))?;
         let key = Key(self.text.get(start + 1..end - 1).unwrap_or(""));
         if key.0.len() > self.limits.key {
             return Err(Fault::KeyTooLong);
@@ -254,36 +254,6 @@ impl<'t> Scanner<'t, '_> {
         Some(at)
     }
 
-    /// Past a string with its quotes. Whole blocks are looked at at once; only what is special in them is looked at
-    /// byte by byte.
-    #[inline(always)]
-    fn string(&self, start: usize) -> Option<usize> {
-        let mut at = start + 1;
-        loop {
-            let (mut special, width) = look(self.bytes, at, block::specials)?;
-            let mut next = at + width;
-            while special != 0 {
-                let place = at + special.trailing_zeros() as usize;
-                match self.bytes.get(place)? {
-                    b'"' => return Some(place + 1),
-                    b'\\' => match self.bytes.get(place + 1)? {
-                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
-                            // The escaped character may be special itself, and may stand in the next block.
-                            special &= !(0b11 << (place - at));
-                            next = next.max(place + 2);
-                        }
-                        _ => {
-                            next = self.unit_escape(place)?;
-                            break;
-                        }
-                    },
-                    _ => return None,
-                }
-            }
-            at = next;
-        }
-    }
-
     /// Where a string goes wrong: only those who are refused wait for that.
     #[cold]
     fn bad_string(&self, start: usize) -> Fault {
@@ -292,7 +262,7 @@ impl<'t> Scanner<'t, '_> {
             at = match byte {
                 b'\\' => match self.bytes.get(at + 1) {
                     Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => at + 2,
-                    _ => match self.unit_escape(at) {
+                    _ => match unit_escape(self.bytes, at) {
                         Some(next) => next,
                         None => break,
                     },
@@ -303,21 +273,51 @@ impl<'t> Scanner<'t, '_> {
         }
         Fault::NotJson(at)
     }
+}
 
-    /// Past `\uXXXX`, or a pair of them.
-    fn unit_escape(&self, at: usize) -> Option<usize> {
-        match self.unit(at)? {
-            0xdc00..=0xdfff => None,
-            // A lone surrogate has no meaning in UTF-8; peers disagree about it.
-            0xd800..=0xdbff => matches!(self.unit(at + 6)?, 0xdc00..=0xdfff).then_some(at + 12),
-            _ => Some(at + 6),
+/// Past the string, quotes and all, that opens at `start`; `None` if it breaks the grammar. Whole blocks are looked at at
+/// once; only what is special in them is looked at byte by byte.
+#[inline(always)]
+pub fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    loop {
+        let (mut special, width) = look(bytes, at, block::specials)?;
+        let mut next = at + width;
+        while special != 0 {
+            let place = at + special.trailing_zeros() as usize;
+            match bytes.get(place)? {
+                b'"' => return Some(place + 1),
+                b'\\' => match bytes.get(place + 1)? {
+                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
+                        // The escaped character may be special itself, and may stand in the next block.
+                        special &= !(0b11 << (place - at));
+                        next = next.max(place + 2);
+                    }
+                    _ => {
+                        next = unit_escape(bytes, place)?;
+                        break;
+                    }
+                },
+                _ => return None,
+            }
         }
+        at = next;
     }
+}
 
-    fn unit(&self, at: usize) -> Option<u32> {
-        let digits = self.bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
-        digits.iter().try_fold(0, |unit, byte| Some(unit << 4 | char::from(*byte).to_digit(16)?))
+/// Past `\uXXXX`, or a pair of them.
+fn unit_escape(bytes: &[u8], at: usize) -> Option<usize> {
+    match unit(bytes, at)? {
+        0xdc00..=0xdfff => None,
+        // A lone surrogate has no meaning in UTF-8; peers disagree about it.
+        0xd800..=0xdbff => matches!(unit(bytes, at + 6)?, 0xdc00..=0xdfff).then_some(at + 12),
+        _ => Some(at + 6),
     }
+}
+
+fn unit(bytes: &[u8], at: usize) -> Option<u32> {
+    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    digits.iter().try_fold(0, |unit, byte| Some(unit << 4 | char::from(*byte).to_digit(16)?))
 }
 
 fn has_duplicates(hashes: &mut [u64]) -> bool {
@@ -470,7 +470,7 @@ fn first_value(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches([' ', '\t', '\n', '\r', ',']);
     let bytes = text.as_bytes();
     let end = match bytes.first()? {
-        b'"' => string_end(bytes, 0)?,
+        b'"' => skip_string(bytes, 0)?,
         b'{' | b'[' => container_end(bytes)?,
         _ => bytes.iter().position(|b| matches!(b, b',' | b'}' | b']' | b':' | b' ' | b'\t' | b'\n' | b'\r')).unwrap_or(bytes.len()),
     };
@@ -488,7 +488,7 @@ fn container_end(bytes: &[u8]) -> Option<usize> {
             structure &= structure - 1;
             match bytes.get(place)? {
                 b'"' => {
-                    let end = string_end(bytes, place)?;
+                    let end = skip_string(bytes, place)?;
                     if end >= at + width {
                         at = end;
                         continue 'blocks;
@@ -510,7 +510,7 @@ fn container_end(bytes: &[u8]) -> Option<usize> {
 }
 
 /// One past the closing quote of the string that opens at `start`.
-fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
+fn skip_string(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {
         let (mut special, width) = look(bytes, at, block::specials)?;
@@ -553,11 +553,10 @@ fn unescape(raw: &str) -> Cow<'_, str> {
     if !has_escape(raw) {
         return Cow::Borrowed(raw);
     }
-    let first = raw.find('\\').unwrap_or(raw.len());
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;
-    let mut next = Some(first);
-    while let Some(at) = next {
+    // Escapes stand close together where they stand at all (JSON inside a string), so a plain loop finds the next one soonest.
+    while let Some(at) = rest.bytes().position(|byte| byte == b'\\') {
         let (plain, escape) = rest.split_at(at);
         text.push_str(plain);
         let (character, length) = match escape.as_bytes().get(1) {
@@ -570,7 +569,7 @@ fn unescape(raw: &str) -> Cow<'_, str> {
                 let unit = |from: usize| escape.get(from..from + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
                 match (unit(2), unit(8)) {
                     (Some(high @ 0xd800..=0xdbff), Some(low)) => {
-                        let point = 0x1_0000 + ((high - 0xd800) << 10) + low.wrapping_sub(0xdc00);
+                        let point = (0x1_0000 + ((high - 0xd800) << 10)).wrapping_add(low.wrapping_sub(0xdc00));
                         (char::from_u32(point).unwrap_or('\u{fffd}'), 12)
                     }
                     (Some(unit), _) => (char::from_u32(unit).unwrap_or('\u{fffd}'), 6),
@@ -582,7 +581,6 @@ fn unescape(raw: &str) -> Cow<'_, str> {
         };
         text.push(character);
         rest = escape.get(length..).unwrap_or("");
-        next = rest.find('\\');
     }
     text.push_str(rest);
     Cow::Owned(text)

@@ -297,7 +297,18 @@ impl Scan<'_> {
     }
 
     /// A string with its quotes.
+    #[inline]
     fn string(&mut self) -> Option<()> {
+        if let Some(end) = transom_json::string_end(self.bytes, self.at) {
+            self.at = end;
+            return Some(());
+        }
+        self.broken_string()
+    }
+
+    /// How far a string that is none can be read.
+    #[cold]
+    fn broken_string(&mut self) -> Option<()> {
         self.at += 1;
         loop {
             let rest = self.bytes.get(self.at..)?;
