@@ -417,8 +417,17 @@ impl<'d> Place<'d> {
     /// A problem at these bytes.
     pub fn problem(&self, severity: Severity, code: Code, span: Range<usize>, message: String, label: &str, help: Option<String>) -> Problem {
         let pointer = self.pointer(span.start);
+        let (message, help) = (visible(message), help.map(visible));
         Problem { severity, code, document: self.document, tool: self.tool.clone(), pointer, span, message, label: label.to_owned(), help }
     }
+}
+
+/// Names and values in messages are written by others, and a terminal obeys control characters.
+fn visible(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    text.chars().map(|each| if each.is_control() { each.escape_default().to_string() } else { each.into() }).collect()
 }
 
 /// Where the byte `at` of an unescaped string stands in the string as written.
@@ -1050,6 +1059,15 @@ mod tests {
             let mut problems = Vec::new();
             let registry = read(0, text, &mut problems).unwrap();
             assert_eq!((&*registry.schema_version, registry.tools.len(), problems.len()), (version, 0, 0), "{text}");
+        }
+    }
+
+    // M2
+    #[test]
+    fn no_message_moves_the_cursor_of_a_terminal() {
+        for text in [r#"{"tools":[{"name":"a\u001b[2J\nb","source":7}]}"#, r#"{"\u009b2J":1}"#] {
+            let problems = problems(text);
+            assert!(!problems.is_empty() && !problems.iter().any(|problem| problem.message.contains(char::is_control)), "{problems:?}");
         }
     }
 
