@@ -530,9 +530,10 @@ impl Input {
         for _ in 0..ROUNDS {
             let mut mended = false;
             let errors: Vec<Violation> = validator.iter_errors(instance).take(VIOLATIONS).map(|error| Violation::of(&error)).collect();
+            let errors = self.told_apart(errors, instance);
             for violation in &errors {
                 mended |= match violation {
-                    Violation::Unknown { at, names } if self.drop => {
+                    Violation::Unknown { at, names, .. } if self.drop => {
                         let mut any = false;
                         for name in names {
                             any |= remove(instance, &[at.clone(), vec![name.clone()]].concat());
@@ -562,6 +563,50 @@ impl Input {
         }
         found.violations.push("the arguments do not fit the schema".into());
     }
+
+    /// A name in a branch that does not hold counts as unevaluated, though it is known: it is neither told as unknown nor dropped.
+    fn told_apart(&self, errors: Vec<Violation>, instance: &Value) -> Vec<Violation> {
+        if !errors.iter().any(|error| matches!(error, Violation::Unknown { unevaluated: true, .. })) {
+            return errors;
+        }
+        let schema = Tree::from(Json::trusted(&self.schema));
+        let Some(fields) = Fields::of(&schema) else { return errors };
+        let nothing_else = errors.iter().all(|error| matches!(error, Violation::Unknown { .. }));
+        let mut told = Vec::with_capacity(errors.len());
+        for error in errors {
+            let Violation::Unknown { at, names, unevaluated: true } = error else {
+                told.push(error);
+                continue;
+            };
+            let (known, names): (Vec<String>, Vec<String>) =
+                names.into_iter().partition(|name| fields.declare(&field_of(instance, at.iter().chain([name]))));
+            // What is wrong with the branch is told already, unless another branch held in its place.
+            if nothing_else {
+                let misfit = |name: &String| Violation::Other(format!("{}: this does not fit the schema", pointer(at.iter().chain([name]))));
+                told.extend(known.iter().map(misfit));
+            }
+            if !names.is_empty() {
+                told.push(Violation::Unknown { at, names, unevaluated: true });
+            }
+        }
+        told
+    }
+}
+
+/// The field that a place in the arguments belongs to.
+fn field_of<'s>(instance: &Value, place: impl IntoIterator<Item = &'s String>) -> FieldPath {
+    let mut value = Some(instance);
+    let steps = place.into_iter().map(|step| match value {
+        Some(Value::Array(elements)) => {
+            value = step.parse::<usize>().ok().and_then(|index| elements.get(index));
+            name::Step::Items
+        }
+        other => {
+            value = other.and_then(|value| value.get(step));
+            name::Step::Member(step.clone())
+        }
+    });
+    FieldPath::of(steps)
 }
 
 /// Deeper than any checked arguments.
@@ -612,7 +657,7 @@ impl Findings {
 
     fn violation(&mut self, violation: Violation) {
         match violation {
-            Violation::Unknown { at, names } => {
+            Violation::Unknown { at, names, .. } => {
                 self.reject(Rejected::UnknownArgument);
                 self.unknown.extend(names.iter().map(|name| dotted(at.iter().chain([name]))));
             }
@@ -635,7 +680,7 @@ impl Findings {
 
 /// What a validator complains about.
 enum Violation {
-    Unknown { at: Vec<String>, names: Vec<String> },
+    Unknown { at: Vec<String>, names: Vec<String>, unevaluated: bool },
     Type { at: Vec<String>, names: Vec<&'static str>, message: String },
     Other(String),
 }
@@ -649,8 +694,11 @@ impl Violation {
             if place.is_empty() { text } else { format!("{place}: {text}") }
         };
         match error.kind() {
-            ValidationErrorKind::AdditionalProperties { unexpected } | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-                Violation::Unknown { at: steps(), names: unexpected.clone() }
+            ValidationErrorKind::AdditionalProperties { unexpected } => {
+                Violation::Unknown { at: steps(), names: unexpected.clone(), unevaluated: false }
+            }
+            ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+                Violation::Unknown { at: steps(), names: unexpected.clone(), unevaluated: true }
             }
             ValidationErrorKind::Type { kind } => {
                 let all = ["integer", "number", "boolean"];

@@ -928,17 +928,25 @@ fn parts_of(tree: &Tree) -> usize {
     }
 }
 
-/// A schema in exposed names, with some of them changed: the names at its top and what it requires.
+/// A schema in exposed names, with some of them changed: the names at its top, in all its branches. As deep as a document, which is
+/// bounded.
 fn with_names(schema: &Tree, renames: &[Rename]) -> Tree {
     let new = |name: &str| renames.iter().find(|rename| rename.source == name).map_or(name, |rename| &rename.exposed).to_owned();
+    let new_names = |names: Vec<Tree>| names.into_iter().map(|name| name.as_str().map_or(name.clone(), |text| Tree::String(new(text)))).collect();
     let Tree::Object(members) = schema.clone() else { return schema.clone() };
     let renamed = members.into_iter().map(|(keyword, value)| {
         let value = match (keyword.as_str(), value) {
             ("properties", Tree::Object(properties)) => Tree::Object(properties.into_iter().map(|(name, value)| (new(&name), value)).collect()),
-            ("required", Tree::Array(names)) => {
-                let renamed = names.into_iter().map(|name| name.as_str().map_or(name.clone(), |text| Tree::String(new(text))));
-                Tree::Array(renamed.collect())
+            ("required", Tree::Array(names)) => Tree::Array(new_names(names)),
+            ("dependentRequired" | "dependentSchemas" | "dependencies", Tree::Object(dependencies)) => {
+                let needs = |needs: Tree| match needs {
+                    Tree::Array(names) => Tree::Array(new_names(names)),
+                    schema => with_names(&schema, renames),
+                };
+                Tree::Object(dependencies.into_iter().map(|(name, value)| (new(&name), needs(value))).collect())
             }
+            ("allOf" | "anyOf" | "oneOf", Tree::Array(branches)) => Tree::Array(branches.iter().map(|branch| with_names(branch, renames)).collect()),
+            ("if" | "then" | "else" | "not", branch) => with_names(&branch, renames),
             (_, value) => value,
         };
         (keyword, value)

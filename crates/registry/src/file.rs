@@ -7,7 +7,7 @@
 use crate::name::is_sound;
 use crate::pin::OnDrift;
 use crate::problem::{Code, Problem, Severity, did_you_mean};
-use crate::result::{Errors, OnMissing, OnUnshaped};
+use crate::result::{Errors, OnMissing, OnUnshaped, PATH_WORDS};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -417,8 +417,17 @@ impl<'d> Place<'d> {
     /// A problem at these bytes.
     pub fn problem(&self, severity: Severity, code: Code, span: Range<usize>, message: String, label: &str, help: Option<String>) -> Problem {
         let pointer = self.pointer(span.start);
+        let (message, help) = (visible(message), help.map(visible));
         Problem { severity, code, document: self.document, tool: self.tool.clone(), pointer, span, message, label: label.to_owned(), help }
     }
+}
+
+/// Names and values in messages are written by others, and a terminal obeys control characters.
+fn visible(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    text.chars().map(|each| if each.is_control() { each.escape_default().to_string() } else { each.into() }).collect()
 }
 
 /// Where the byte `at` of an unescaped string stands in the string as written.
@@ -491,6 +500,55 @@ pub(crate) const TOOL_KEYS: &[&str] = &[
 pub(crate) const SOURCE_KEYS: &[&str] = &["target", "server", "tool", "originalName", "defaults", "hideFields"];
 /// The keys of an argument.
 pub(crate) const ARGUMENT_KEYS: &[&str] = &["source", "description"];
+/// The keys of an implementation.
+const IMPLEMENTATION_KEYS: &[&str] = &["type", "handler", "mock_response"];
+/// Words of JSON Schema, beside those that hold data or schemas by name.
+const SCHEMA_WORDS: &[&str] = &[
+    "items",
+    "prefixItems",
+    "additionalItems",
+    "contains",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "propertyNames",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contentSchema",
+    "type",
+    "title",
+    "description",
+    "format",
+    "pattern",
+    "required",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minContains",
+    "maxContains",
+    "minProperties",
+    "maxProperties",
+    "dependentRequired",
+    "dependencies",
+    "readOnly",
+    "writeOnly",
+    "deprecated",
+    "contentEncoding",
+    "contentMediaType",
+    "id",
+];
 /// A registry refers to targets; it never says how to run or reach one (F1).
 const FORBIDDEN_KEYS: &[&str] = &["command", "args", "env", "url", "headers", "targets"];
 
@@ -736,7 +794,17 @@ impl<'d> Reader<'d, '_> {
             "handler" => {
                 self.text(value, what);
             }
-            "implementation" => tool.implementation = self.object(value, what),
+            "implementation" => {
+                tool.implementation = self.object(value, what);
+                for (key, _) in value.members() {
+                    let name = key.text();
+                    if !IMPLEMENTATION_KEYS.contains(&&*name)
+                        && let Some(near) = did_you_mean(&name, IMPLEMENTATION_KEYS.iter().copied())
+                    {
+                        self.misspelled(key, "an implementation", near);
+                    }
+                }
+            }
             "title" => tool.title = self.text(value, what),
             "description" => tool.description = self.text(value, what),
             "annotations" => tool.annotations = self.object(value, what),
@@ -751,6 +819,7 @@ impl<'d> Reader<'d, '_> {
             "hideFields" => self.hide_fields(value, tool),
             "outputSchema" => {
                 let schema = self.object(value, what);
+                schema.into_iter().for_each(|schema| self.output_words(schema, "sourceField"));
                 tool.output.get_or_insert(OutputSchema { schema: None, fields: Vec::new() }).schema = schema;
             }
             "outputTransform" => self.output_transform(value, tool),
@@ -781,6 +850,39 @@ impl<'d> Reader<'d, '_> {
             "coerceArguments" => tool.settings.coerce_arguments = self.bool(value, what),
             _ => self.unknown(key, what, "a tool", TOOL_KEYS),
         }
+    }
+
+    /// Misspelled words of an output schema: without its paths a result would pass as it is. JSON Schema lets everybody have words
+    /// of their own, so only those are told that look like ours or hold a path.
+    fn output_words(&mut self, schema: Json<'d>, path_word: &'static str) {
+        // As deep as the document, which is bounded.
+        for (key, value) in schema.members() {
+            let name = key.text();
+            match &*name {
+                "const" | "enum" | "default" | "examples" | "literal" | "vars" | "coalesce" => {}
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
+                    value.members().for_each(|(_, schema)| self.output_words(schema, "sourceField"));
+                }
+                word if PATH_WORDS.contains(&word) || SCHEMA_WORDS.contains(&word) || word == path_word => {
+                    value.elements().chain([value]).for_each(|schema| self.output_words(schema, "sourceField"));
+                }
+                word if word.starts_with('$') || word.starts_with("x-") => {}
+                word => {
+                    let holds_path = value.string().is_some_and(|text| text.starts_with("$.") || text.starts_with("$["));
+                    let near =
+                        did_you_mean(word, PATH_WORDS.iter().copied().filter(|each| *each != "source_field")).or(holds_path.then_some(path_word));
+                    if let Some(near) = near {
+                        self.misspelled(key, "an output field", near);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A key that looks like another.
+    fn misspelled(&mut self, key: Key<'d>, of: &str, near: &str) {
+        let message = format!("{}: {of} has no key `{}`", self.subject(), shortened(&key.text()));
+        self.warning(Code::UnknownKey, self.place.key_span(key), message, "unknown key", Some(format!("did you mean `{near}`?")));
     }
 
     /// The same thing under two of its spellings.
@@ -852,7 +954,10 @@ impl<'d> Reader<'d, '_> {
                     for (key, rule) in mappings.members() {
                         let name = self.key(key);
                         match self.object(rule, &format!("outputTransform.mappings.{}", shortened(&name.text))) {
-                            Some(rule) => output.fields.push(OutputField { name, rule }),
+                            Some(rule) => {
+                                self.output_words(rule, "path");
+                                output.fields.push(OutputField { name, rule });
+                            }
                             None => continue,
                         }
                     }
@@ -954,6 +1059,15 @@ mod tests {
             let mut problems = Vec::new();
             let registry = read(0, text, &mut problems).unwrap();
             assert_eq!((&*registry.schema_version, registry.tools.len(), problems.len()), (version, 0, 0), "{text}");
+        }
+    }
+
+    // M2
+    #[test]
+    fn no_message_moves_the_cursor_of_a_terminal() {
+        for text in [r#"{"tools":[{"name":"a\u001b[2J\nb","source":7}]}"#, r#"{"\u009b2J":1}"#] {
+            let problems = problems(text);
+            assert!(!problems.is_empty() && !problems.iter().any(|problem| problem.message.contains(char::is_control)), "{problems:?}");
         }
     }
 

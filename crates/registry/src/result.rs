@@ -15,6 +15,7 @@ mod validate;
 
 use crate::embedded;
 use crate::path::{Document, Forms, Indexed, Rules};
+pub(crate) use advertised::PATH_WORDS;
 pub use advertised::advertised;
 pub use plan::BadField;
 use plan::Plan;

@@ -643,6 +643,7 @@ impl Reader {
 
     fn object(&mut self, value: Option<&Tree>, pointer: &str) -> Option<Tree> {
         match value {
+            Some(Tree::Null) => None,
             Some(value) if value.as_object().is_none() => {
                 self.fault(pointer, "an object goes here");
                 None
@@ -722,7 +723,7 @@ mod tests {
             r#"{"name":"c","quarantined":["q","q"]}"#,
             r#"{"name":"c","call":{"tool":"v","arguments":{"a":[1.0]}},"upstream":{"arguments":{"h":30,"a":[1.0]},"tool":"s","target":"t"}}"#,
             r#"{"name":"c","call":{"tool":"v"},"reply":{"content":[],"x":{"b":1,"a":2}},"result":{"x":{"a":2,"b":1},"absent":["y"]},"contains":["content"],"lacks":["zzz"]}"#,
-            r#"{"name":"c","call":{"tool":"s"},"error":"TOOL not found"}"#,
+            r#"{"name":"c","call":{"tool":"s"},"upstream":null,"error":"TOOL not found"}"#,
             r#"{"name":"c","call":{"tool":"v","arguments":{"h":1}},"error":"unknown argument"}"#,
             r#"{"name":"c","call":{"tool":"v","arguments":{"h":1}},"result":{"isError":true}}"#,
             r#"{"name":"c","call":{"tool":"v"},"upstream":{"tool":"s"},"reply":{"content":[{"type":"text","text":"no \"key\""}],"isError":true},"error":"no \"KEY\""}"#,

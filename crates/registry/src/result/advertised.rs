@@ -3,7 +3,7 @@
 use transom_json::Tree;
 
 /// Words that say where a value comes from. They mean nothing to a client.
-pub(super) const PATH_WORDS: [&str; 7] = ["sourceField", "source_field", "coalesce", "literal", "template", "vars", "onMissing"];
+pub(crate) const PATH_WORDS: [&str; 7] = ["sourceField", "source_field", "coalesce", "literal", "template", "vars", "onMissing"];
 
 /// Schema words whose value is a schema, or a list of schemas.
 const SCHEMAS: [&str; 16] = [

@@ -253,6 +253,11 @@ impl<'a> Fields<'a> {
         fields::find(&self.0, field).types(&self.0)
     }
 
+    /// Whether they have this one, in whichever branch.
+    pub fn declare(&self, field: &FieldPath) -> bool {
+        fields::find(&self.0, field).exists()
+    }
+
     /// Whether the object that a field belongs to asks for it.
     pub fn is_required(&self, field: &FieldPath) -> bool {
         fields::find(&self.0, field).required
