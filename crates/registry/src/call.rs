@@ -345,12 +345,13 @@ struct Builder<'b> {
 }
 
 impl Builder<'_> {
-    /// What is sent for a field that the caller left out; an error names the field whose value has no room for others.
-    fn left_out(&self, node: &Node<'_>, path: &mut Vec<name::Step>) -> Result<Option<Tree>, FieldPath> {
-        let mut value = node.value.cloned();
+    /// What is sent for a field that the caller left out, and that has `around` from a default around it; an error names the field whose
+    /// value has no room for others.
+    fn left_out(&self, node: &Node<'_>, around: Option<&Tree>, path: &mut Vec<name::Step>) -> Result<Option<Tree>, FieldPath> {
+        let mut value = node.value.or(around).cloned();
         for (name, child) in &node.children {
             path.push(name::Step::Member((*name).to_owned()));
-            let inner = self.left_out(child, path)?;
+            let inner = self.left_out(child, value.as_ref().and_then(|value| value.get(name)), path)?;
             path.pop();
             match (&mut value, inner) {
                 (_, None) => {}
@@ -366,7 +367,7 @@ impl Builder<'_> {
             }
         }
         // An object made up for the sake of what is inside must be one that the source can take.
-        let made_up = node.value.is_none() && !path.is_empty();
+        let made_up = node.value.or(around).is_none() && !path.is_empty();
         if let (true, Some(Tree::Object(object)), Some(fields)) = (made_up, &value, self.fields) {
             let here = FieldPath::of(path.iter().cloned());
             let lacking = fields.required_within(&here).iter().any(|name| !object.contains_key(name));
@@ -382,12 +383,12 @@ impl Builder<'_> {
         path.push(name::Step::Items);
         for (name, child) in &node.children {
             path.push(name::Step::Member((*name).to_owned()));
-            let inner = self.left_out(child, path)?;
+            let inner = self.left_out(child, element.get(name), path)?;
             path.pop();
             match (&mut *element, inner) {
                 (_, None) => {}
                 (Tree::Object(object), Some(inner)) => {
-                    if child.forced || !object.contains_key(name) {
+                    if child.forced || child.value.is_none() || !object.contains_key(name) {
                         object.insert(*name, inner);
                     }
                 }
@@ -419,7 +420,7 @@ impl Builder<'_> {
         for (name, child) in &node.children {
             let exposed = renames.iter().find(|rename| rename.source == *name).map_or(*name, |rename| &rename.exposed);
             path.push(name::Step::Member((*name).to_owned()));
-            let left_out = self.left_out(child, path)?;
+            let left_out = self.left_out(child, None, path)?;
             let inside = if child.hidden { Level::default() } else { self.level(child, path)? };
             path.pop();
             if child.hidden {

@@ -60,13 +60,28 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.live {
         return Err(Failure::new(Exit::Unexpected, "`--live` is not there yet: validate works on files alone").hint("leave it out"));
     }
-    let sources = args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut sources = Vec::new();
+    let mut unreadable = None;
+    for path in &args.files {
+        match read(path) {
+            Ok(source) => sources.push(source),
+            // The other files are told about all the same.
+            Err(failure) => {
+                if let Some(earlier) = unreadable.replace(failure) {
+                    terminal::note(&earlier.to_string());
+                }
+            }
+        }
+    }
     let report = examine(&sources, &ProcessEnvironment, args.strict);
     match args.form() {
         Format::Text if report.is_empty() => {}
         Format::Text => terminal::data(&report.render(terminal::color_of_data())),
         Format::Json => terminal::data(&pretty(&as_json(&report))),
         Format::Sarif => terminal::data(&pretty(&as_sarif(&report))),
+    }
+    if let Some(failure) = unreadable {
+        return Err(failure);
     }
     if report.has_errors() { Err(Failure::said(Exit::Negative)) } else { Ok(()) }
 }
@@ -118,13 +133,16 @@ pub fn placed(problem: transom_registry::Problem) -> Problem {
     Problem { label: Some(problem.label).filter(|label| !label.is_empty()), help: problem.help, ..shown.code(problem.code.label()) }
 }
 
-/// A registry is a list of tools; a config says where to listen and whom to reach. What is too broken to tell goes by its name:
-/// configs are YAML, registries JSON.
+/// A registry is a list of tools; a config says where to listen and whom to reach. What says neither, or is too broken to tell, goes
+/// by its name: configs are YAML, registries JSON.
 fn is_registry(source: &Source) -> bool {
     const OF_REGISTRIES: [&str; 3] = ["tools", "schemas", "schemaVersion"];
-    const OF_CONFIGS: [&str; 6] = ["backends", "listen", "mcpServers", "registry", "policies", "naming"];
+    const OF_CONFIGS: [&str; 8] = ["backends", "listen", "admin", "metrics", "mcpServers", "registry", "policies", "naming"];
     match transom_config::tree(source) {
-        Ok(tree) => OF_REGISTRIES.iter().any(|key| tree.has(key)) && !OF_CONFIGS.iter().any(|key| tree.has(key)),
+        Ok(tree) => {
+            let says_so = OF_REGISTRIES.iter().any(|key| tree.has(key));
+            (says_so || source.name.ends_with(".json")) && !OF_CONFIGS.iter().any(|key| tree.has(key))
+        }
         Err(_) => {
             let says = |key: &&str| source.text.contains(&format!("\"{key}\""));
             !source.name.ends_with(".yaml") && !source.name.ends_with(".yml") && !OF_CONFIGS.iter().any(says)
@@ -264,6 +282,11 @@ mod tests {
             ("a.json", r#"{"tools":["#, true),
             ("a.yaml", "listen: [\n", false),
             ("a.json", r#"{"mcpServers":{"#, false),
+            ("a.json", "", true),
+            ("a.json", "[]", true),
+            ("a.json", r#"{"toolz":[]}"#, true),
+            ("a.json", r#"{"admin":{}}"#, false),
+            ("a.yaml", "", false),
         ] {
             assert_eq!(is_registry(&source(name, text)), expected, "{name} {text}");
         }
