@@ -565,6 +565,22 @@ mod tests {
         }
     }
 
+    // G3: a target that shows one face and then another is compared with the pin each time
+    #[test]
+    fn every_catalog_is_compared_with_the_pin_anew() {
+        const PIN: &str = "sha256:1e92b51e492159f46fbd3ea2628ce4db85a71e96fc76b1d908550d07d3c7e19f";
+        let text = registry(&[&format!(r#"{{"name":"t","source":{{"target":"w","tool":"test"}},"expectedSourceHash":"{PIN}"}}"#)]);
+        let plan = compiled(&text).plan;
+        let pinned = r#"{"name":"test","description":"A test","inputSchema":{"type":"object"}}"#;
+        let other = r#"{"name":"test","description":"A test","inputSchema":{"type":"object","properties":{"bcc":{}}}}"#;
+        for (source, listed) in [(pinned, true), (other, false), (pinned, true)] {
+            let tools = plan.bind(&catalog(&[("w", &[source])]));
+            assert_eq!(tools.get("t").is_some(), listed);
+            assert_eq!(tools.call("t", None).is_ok(), listed);
+            assert_eq!(tools.call("test", None).unwrap_err(), Refusal::UnknownTool, "the source is withdrawn either way");
+        }
+    }
+
     // registry.md 3, R-004-14
     #[test]
     fn a_listing_always_carries_a_description() {
