@@ -95,7 +95,7 @@ impl<'t> Scanner<'t, '_> {
             }
             let opened = match self.bytes.get(at) {
                 Some(b'"') => {
-                    at = string_end(self.bytes, at).ok_or_else(|| self.bad_string(at))?;
+                    at = string_end(self.bytes, at).ok_or_else(|| Fault::NotJson(string_fault(self.bytes, at)))?;
                     None
                 }
                 Some(b'{') => Some(true),
@@ -191,7 +191,7 @@ impl<'t> Scanner<'t, '_> {
         if self.bytes.get(start) != Some(&b'"') {
             return Err(Fault::NotJson(start));
         }
-        let end = string_end(self.bytes, start).ok_or_else(|| self.bad_string(start))?;
+        let end = string_end(self.bytes, start).ok_or_else(|| Fault::NotJson(string_fault(self.bytes, start)))?;
         let key = Key(self.text.get(start + 1..end - 1).unwrap_or(""));
         if key.0.len() > self.limits.key {
             return Err(Fault::KeyTooLong);
@@ -253,26 +253,26 @@ impl<'t> Scanner<'t, '_> {
         }
         Some(at)
     }
+}
 
-    /// Where a string goes wrong: only those who are refused wait for that.
-    #[cold]
-    fn bad_string(&self, start: usize) -> Fault {
-        let mut at = start + 1;
-        while let Some(byte) = self.bytes.get(at) {
-            at = match byte {
-                b'\\' => match self.bytes.get(at + 1) {
-                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => at + 2,
-                    _ => match unit_escape(self.bytes, at) {
-                        Some(next) => next,
-                        None => break,
-                    },
+/// Where the string that opens at `start` goes wrong, if [`string_end`] found no end: only those who are refused wait for that.
+#[cold]
+pub fn string_fault(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(byte) = bytes.get(at) {
+        at = match byte {
+            b'\\' => match bytes.get(at + 1) {
+                Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => at + 2,
+                _ => match unit_escape(bytes, at) {
+                    Some(next) => next,
+                    None => break,
                 },
-                b'"' | 0..=0x1f => break,
-                _ => at + 1,
-            };
-        }
-        Fault::NotJson(at)
+            },
+            b'"' | 0..=0x1f => break,
+            _ => at + 1,
+        };
     }
+    at
 }
 
 /// Past the string, quotes and all, that opens at `start`; `None` if it breaks the grammar. Whole blocks are looked at at
@@ -470,7 +470,7 @@ fn first_value(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches([' ', '\t', '\n', '\r', ',']);
     let bytes = text.as_bytes();
     let end = match bytes.first()? {
-        b'"' => skip_string(bytes, 0)?,
+        b'"' => string_end(bytes, 0)?,
         b'{' | b'[' => container_end(bytes)?,
         _ => bytes.iter().position(|b| matches!(b, b',' | b'}' | b']' | b':' | b' ' | b'\t' | b'\n' | b'\r')).unwrap_or(bytes.len()),
     };
@@ -488,7 +488,7 @@ fn container_end(bytes: &[u8]) -> Option<usize> {
             structure &= structure - 1;
             match bytes.get(place)? {
                 b'"' => {
-                    let end = skip_string(bytes, place)?;
+                    let end = string_end(bytes, place)?;
                     if end >= at + width {
                         at = end;
                         continue 'blocks;
@@ -506,27 +506,6 @@ fn container_end(bytes: &[u8]) -> Option<usize> {
             }
         }
         at += width;
-    }
-}
-
-/// One past the closing quote of the string that opens at `start`.
-fn skip_string(bytes: &[u8], start: usize) -> Option<usize> {
-    let mut at = start + 1;
-    loop {
-        let (mut special, width) = look(bytes, at, block::specials)?;
-        let mut next = at + width;
-        while special != 0 {
-            let place = at + special.trailing_zeros() as usize;
-            match bytes.get(place)? {
-                b'"' => return Some(place + 1),
-                b'\\' => {
-                    special &= !(0b11 << (place - at));
-                    next = next.max(place + 2);
-                }
-                _ => special &= special - 1,
-            }
-        }
-        at = next;
     }
 }
 

@@ -1340,7 +1340,7 @@ mod tests {
         assert!(compiled.plan.is_virtualized("w", "b") && compiled.plan.is_withdrawn("w", "b"));
     }
 
-    // R-003-16, R-003-17, R-003-18, R-003-19, R-003-22
+    // R-002-4, R-003-16, R-003-17, R-003-18, R-003-19, R-003-22
     #[test]
     fn a_plan_answers_by_name_and_by_source() {
         let compiled = compiled(&registry(&[

@@ -7,7 +7,7 @@
 use crate::name::is_sound;
 use crate::pin::OnDrift;
 use crate::problem::{Code, Problem, Severity, did_you_mean};
-use crate::result::{Errors, OnMissing, OnUnshaped, PATH_WORDS};
+use crate::result::{Errors, OnMissing, OnUnshaped, PATH_WORDS, SCHEMAS};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -502,24 +502,8 @@ pub(crate) const SOURCE_KEYS: &[&str] = &["target", "server", "tool", "originalN
 pub(crate) const ARGUMENT_KEYS: &[&str] = &["source", "description"];
 /// The keys of an implementation.
 const IMPLEMENTATION_KEYS: &[&str] = &["type", "handler", "mock_response"];
-/// Words of JSON Schema, beside those that hold data or schemas by name.
+/// Words of JSON Schema, beside those that hold data or schemas.
 const SCHEMA_WORDS: &[&str] = &[
-    "items",
-    "prefixItems",
-    "additionalItems",
-    "contains",
-    "additionalProperties",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-    "propertyNames",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contentSchema",
     "type",
     "title",
     "description",
@@ -863,7 +847,7 @@ impl<'d> Reader<'d, '_> {
                 "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
                     value.members().for_each(|(_, schema)| self.output_words(schema, "sourceField"));
                 }
-                word if PATH_WORDS.contains(&word) || SCHEMA_WORDS.contains(&word) || word == path_word => {
+                word if PATH_WORDS.contains(&word) || SCHEMAS.contains(&word) || SCHEMA_WORDS.contains(&word) || word == path_word => {
                     value.elements().chain([value]).for_each(|schema| self.output_words(schema, "sourceField"));
                 }
                 word if word.starts_with('$') || word.starts_with("x-") => {}

@@ -15,8 +15,8 @@ mod validate;
 
 use crate::embedded;
 use crate::path::{Document, Forms, Indexed, Rules};
-pub(crate) use advertised::PATH_WORDS;
 pub use advertised::advertised;
+pub(crate) use advertised::{PATH_WORDS, SCHEMAS};
 pub use plan::BadField;
 use plan::Plan;
 use project::{Unshaped, Writer};

@@ -280,6 +280,7 @@ cases:
         assert_eq!(as_text(&[good], true), "b.test.yaml: 2 passed, 0 failed\n2 passed, 0 failed\n");
     }
 
+    // R-003-41: the scenarios of the prototype are among them
     /// The golden cases of the engine, through the same door as everybody's. `cargo test -p transom-cli golden` after a change.
     #[test]
     fn the_golden_cases_pass() {

@@ -13,24 +13,29 @@ pub mod tls;
 
 use crate::listener::body::ReplyBody;
 use crate::listener::io::{Activity, Guarded, Patience};
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderName, Request, Response, header};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
+use tower::ServiceBuilder;
+use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
 
 const CONNECTIONS: usize = 25_000;
 const HANDSHAKE: Duration = Duration::from_secs(15);
 const HEAD_BYTES: usize = 64 * 1024;
 const HEADERS: usize = 100;
+
+static SECRET_HEADERS: LazyLock<Arc<[HeaderName]>> =
+    LazyLock::new(|| Arc::from([header::AUTHORIZATION, header::COOKIE, HeaderName::from_static("mcp-session-id")]));
 
 /// Answers the requests of a listener.
 pub trait Handler: Send + Sync + 'static {
@@ -126,15 +131,16 @@ where
     let activity = Arc::new(Activity::default());
     let guarded = Guarded::new(stream, activity.clone(), Patience::default());
     let answering = handler.clone();
-    let answer = service_fn(move |mut request: Request<Incoming>| {
-        hide_secrets(request.headers_mut());
+    let answer = tower::service_fn(move |request| {
         let (handler, busy) = (answering.clone(), activity.begin());
         async move {
             let reply = handler.handle(request, local).await;
             Ok::<_, Infallible>(reply.map(|body| body.holding(busy)))
         }
     });
-    let connection = builder.serve_connection(TokioIo::new(guarded), answer);
+    // Whoever prints a request, these values are not printed.
+    let service = ServiceBuilder::new().layer(SetSensitiveRequestHeadersLayer::from_shared(SECRET_HEADERS.clone())).service(answer);
+    let connection = builder.serve_connection(TokioIo::new(guarded), TowerToHyperService::new(service));
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
@@ -154,13 +160,4 @@ where
         tracing::debug!(%error, "connection ended");
     }
     drop(closing.alive);
-}
-
-/// Whoever prints a request, these values are not printed.
-fn hide_secrets(headers: &mut HeaderMap) {
-    for (name, value) in headers.iter_mut() {
-        if *name == header::AUTHORIZATION || *name == header::COOKIE || name.as_str() == "mcp-session-id" {
-            value.set_sensitive(true);
-        }
-    }
 }

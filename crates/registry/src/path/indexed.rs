@@ -299,57 +299,9 @@ impl Scan<'_> {
     /// A string with its quotes.
     #[inline]
     fn string(&mut self) -> Option<()> {
-        if let Some(end) = transom_json::string_end(self.bytes, self.at) {
-            self.at = end;
-            return Some(());
-        }
-        self.broken_string()
-    }
-
-    /// How far a string that is none can be read.
-    #[cold]
-    fn broken_string(&mut self) -> Option<()> {
-        self.at += 1;
-        loop {
-            let rest = self.bytes.get(self.at..)?;
-            let Some(plain) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f)) else {
-                self.at = self.bytes.len();
-                return None;
-            };
-            self.at += plain;
-            match self.peek()? {
-                b'"' => {
-                    self.at += 1;
-                    return Some(());
-                }
-                b'\\' => self.escape()?,
-                _ => return None,
-            }
-        }
-    }
-
-    fn escape(&mut self) -> Option<()> {
-        match self.bytes.get(self.at + 1)? {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 2,
-            b'u' => match self.unit(self.at)? {
-                0xdc00..=0xdfff => return None,
-                // A lone surrogate has no meaning in UTF-8; peers disagree about it.
-                0xd800..=0xdbff => {
-                    if self.bytes.get(self.at + 6..self.at + 8)? != b"\\u" || !matches!(self.unit(self.at + 6)?, 0xdc00..=0xdfff) {
-                        return None;
-                    }
-                    self.at += 12;
-                }
-                _ => self.at += 6,
-            },
-            _ => return None,
-        }
-        Some(())
-    }
-
-    /// The four hexadecimal digits of the `\u` that begins at `at`.
-    fn unit(&self, at: usize) -> Option<u32> {
-        self.bytes.get(at + 2..at + 6)?.iter().try_fold(0, |unit, byte| Some(unit << 4 | char::from(*byte).to_digit(16)?))
+        let end = transom_json::string_end(self.bytes, self.at);
+        self.at = end.unwrap_or_else(|| transom_json::string_fault(self.bytes, self.at));
+        end.map(|_| ())
     }
 }
 

@@ -6,7 +6,7 @@ use transom_json::Tree;
 pub(crate) const PATH_WORDS: [&str; 7] = ["sourceField", "source_field", "coalesce", "literal", "template", "vars", "onMissing"];
 
 /// Schema words whose value is a schema, or a list of schemas.
-const SCHEMAS: [&str; 16] = [
+pub(crate) const SCHEMAS: [&str; 16] = [
     "items",
     "prefixItems",
     "additionalItems",
