@@ -51,7 +51,7 @@ pub fn config(merged: &Merged, sources: &[Source], environment: &dyn Environment
             Readiness::Registry => transom_gateway::Readiness::Registry,
         }),
         allow_unauthenticated: file.allow_unauthenticated.value.unwrap_or(defaults.allow_unauthenticated),
-        drain: defaults.drain,
+        ..defaults
     }
 }
 
