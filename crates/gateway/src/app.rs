@@ -7,10 +7,11 @@ use crate::listener::legacy_sse::LegacySse;
 use crate::listener::mcp::Endpoint;
 use crate::listener::tls::Tls;
 use crate::listener::{Closing, serve};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, target_names};
 use crate::seal::Seal;
 use crate::side::{Side, Which};
 use crate::stack::stack;
+use crate::store::RegistryStore;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -76,6 +77,9 @@ pub enum StartError {
     /// The certificate or its key.
     #[error("{0}")]
     Tls(String),
+    /// The registry.
+    #[error("{0}")]
+    Registry(String),
     /// No randomness to be had.
     #[error("the system gave no random bytes for a session key")]
     NoRandomness,
@@ -102,7 +106,12 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
         tracing::warn!(event = "unsafe_option", name = "allowUnauthenticated", "anybody who can reach the listener can call every tool");
         runtime.metrics.unsafe_option("allowUnauthenticated");
     }
+    // Targets connect while the registry is fetched.
     runtime.set_targets(config.targets.clone());
+    if let Err(reason) = runtime.store.start().await {
+        futures_util::future::join_all(runtime.slots().into_iter().map(|slot| async move { slot.handle.close().await })).await;
+        return Err(StartError::Registry(reason));
+    }
     tokio::spawn(runtime.clone().keep_current());
     tokio::spawn(runtime.clone().keep_clients_told());
     tokio::spawn(runtime.clone().keep_tidy());
@@ -244,7 +253,14 @@ impl Handle {
         }
         self.runtime.set_naming(config.naming.clone());
         self.runtime.set_targets(config.targets.clone());
+        let runtime = self.runtime.clone();
+        tokio::spawn(async move { runtime.store.reconfigure(&config, target_names(&config.targets)).await });
         needs_restart
+    }
+
+    /// Where the registry comes from.
+    pub fn store(&self) -> &Arc<RegistryStore> {
+        &self.runtime.store
     }
 
     /// Waits until the first generation is live.

@@ -32,22 +32,26 @@ impl Next<Box<SourceCall>> for Dispatch {
     type Reply = Bytes;
 
     async fn run(&self, source: Box<SourceCall>) -> Result<Bytes, Failure> {
-        let SourceCall { context, session, slot, method, method_text, params, rename, source: name, param_headers } = *source;
+        let SourceCall { context, session, slot, method, method_text, params, rename, arguments, source: name, param_headers, timeout } = *source;
         let call = Call {
             method: method_text,
             params,
             rename,
+            arguments,
             name_header: Some(name),
             param_headers,
             caller: caller(&context, session.as_deref()),
             outbox: Some(context.outbox.clone()),
-            timeout: slot.timeout,
+            timeout,
         };
         let asked = Instant::now();
         let mut waiting = Waiting { context: &context, slot: &slot, metrics: &self.metrics, method, asked, outcome: ErrorType::Cancelled };
         let answer = slot.handle.call(call).await;
         waiting.outcome = answer.as_ref().err().map_or(ErrorType::None, ErrorType::of);
         drop(waiting);
+        if let Ok(result) = &answer {
+            context.upstream_bytes.store(result.len(), Relaxed);
+        }
         answer.map_err(|error| match error {
             CallError::Refused(error) => Failure::Refused { server: slot.name.to_string(), error },
             error => Failure::Upstream { server: slot.name.to_string(), error },

@@ -11,6 +11,7 @@ pub mod dispatch;
 pub mod generation;
 pub mod hub;
 pub mod listener;
+pub mod local;
 pub mod logging;
 pub mod message;
 pub mod metrics;
@@ -26,6 +27,7 @@ pub mod session;
 pub mod side;
 pub mod stack;
 pub mod stage;
+pub mod store;
 pub mod surface;
 pub mod virtualize;
 

@@ -8,7 +8,7 @@ use crate::authenticate::Principal;
 use crate::generation::{Entry, Generation, Kind, Slot};
 use crate::session::Session;
 use bytes::Bytes;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use transom_protocol::message::Params;
@@ -43,6 +43,10 @@ pub struct Context {
     pub about: OnceLock<About>,
     /// Nanoseconds spent waiting for a target; set by [`crate::dispatch`].
     pub upstream_nanos: AtomicU64,
+    /// Bytes of the target's own result; set by [`crate::dispatch`].
+    pub upstream_bytes: AtomicUsize,
+    /// Whether bad arguments are told as a failure. MCP clients get them as a result, so that a model can read it.
+    pub plain_refusals: bool,
 }
 
 /// The part of the catalog a request is about.
@@ -191,8 +195,8 @@ pub struct Named<M> {
 
 /// What a request is about.
 pub struct About {
-    /// The target.
-    pub slot: Arc<Slot>,
+    /// The target; none for a tool that stands on no target.
+    pub slot: Option<Arc<Slot>>,
     /// What is listed of it, if it is listed.
     pub entry: Option<Arc<Entry>>,
 }
@@ -201,12 +205,12 @@ pub struct About {
 pub struct Addressed {
     /// The call.
     pub call: Box<Call>,
-    /// The target.
-    pub slot: Arc<Slot>,
+    /// What is addressed, where it is listed: tools and prompts are, resources need not be.
+    pub entry: Option<Arc<Entry>>,
+    /// The target; none for a tool that stands on no target.
+    pub slot: Option<Arc<Slot>>,
     /// The target's own name for what is addressed.
     pub source: Bytes,
     /// A member of `params` that gets that name.
     pub rename: Option<(&'static str, Bytes)>,
-    /// `Mcp-Param-*` headers towards the target.
-    pub param_headers: Vec<(http::HeaderName, http::HeaderValue)>,
 }

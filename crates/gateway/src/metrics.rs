@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use transom_protocol::{Method, Revision};
+use transom_registry::result::Outcome;
 
 const SECONDS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 const OVERHEAD: [f64; 11] = [50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 250e-3];
@@ -57,6 +58,12 @@ struct ToolSide {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ToolResult {
+    tool: String,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct TargetLabel {
     target: String,
 }
@@ -95,6 +102,9 @@ pub struct Metrics {
     restarts: Family<TargetResult, Counter>,
     protocol_errors: Family<TargetResult, Counter>,
     rejected: Family<Single, Counter>,
+    projections: Family<ToolResult, Counter>,
+    reflected: Family<TargetLabel, Counter>,
+    virtual_tools: Family<Single, Gauge>,
     unsafe_options: Family<Single, Gauge>,
     /// Requests being worked on.
     pub in_flight: Gauge,
@@ -128,6 +138,7 @@ pub struct ToolSeries {
     by_error: [OnceLock<Histogram>; ErrorType::COUNT],
     from_target: OnceLock<Counter>,
     to_client: OnceLock<Counter>,
+    projected: OnceLock<Counter>,
 }
 
 /// The series of one target, by method and outcome.
@@ -194,6 +205,13 @@ impl Metrics {
             restarts: register!("transom_target_restarts", "Connections lost that had been in service", Family::default()),
             protocol_errors: register!("transom_target_protocol_errors", "Ways in which a target broke the protocol", Family::default()),
             unsafe_options: register!("transom_unsafe_option", "Settings that weaken a secure default", Family::default()),
+            projections: register!("transom_projections", "Results of virtual tools that were reshaped, or could not be", Family::default()),
+            reflected: register!(
+                "transom_secret_reflected",
+                "Answers of a target in which a secret was masked that it had been given",
+                Family::default()
+            ),
+            virtual_tools: register!("transom_virtual_tools", "Tools of the registry, by what became of them", Family::default()),
             rejected: register!("transom_rejected", "Requests refused before they reached a target", Family::default()),
             allowed_call: decisions.get_or_create_owned(&[Pair("action", "call"), Pair("decision", "allow")]),
             revisions: Revision::ALL.map(revision),
@@ -243,6 +261,9 @@ impl Metrics {
             }
             for error in ERRORS {
                 self.operations.remove(&operation(Method::CallTool, name, error));
+            }
+            for result in ["projected", "generic_error", "no_json", "wrong_shape", "missing_field", "invalid", "too_large"] {
+                self.projections.remove(&ToolResult { tool: name.clone(), result });
             }
             for side in ["target", "client"] {
                 self.response_bytes.remove(&ToolSide { tool: name.clone(), side });
@@ -309,6 +330,28 @@ impl Metrics {
         series.to_client.get_or_init(|| create("client")).inc_by(to_client as u64);
     }
 
+    /// What became of a virtual tool's result; one that passed as it was is not counted.
+    pub fn projection(&self, series: &ToolSeries, outcome: Outcome) {
+        let count = |result| self.projections.get_or_create_owned(&ToolResult { tool: series.tool.clone(), result });
+        match outcome {
+            Outcome::Passed => {}
+            Outcome::Projected => {
+                series.projected.get_or_init(|| count("projected")).inc();
+            }
+            Outcome::Generic => {
+                count("generic_error").inc();
+            }
+            Outcome::Refused(reason) => {
+                count(reason.label()).inc();
+            }
+        }
+    }
+
+    /// A secret came back from the target it was given to, and was masked.
+    pub fn secret_reflected(&self, target: &str) {
+        self.reflected.get_or_create(&TargetLabel { target: target.to_owned() }).inc();
+    }
+
     /// A call was allowed.
     pub fn allowed(&self) {
         self.allowed_call.inc();
@@ -360,9 +403,18 @@ impl Metrics {
                 tool: entry.exposed().to_owned(),
                 target: entry.target_name().to_owned(),
                 source_tool: entry.source_name().to_owned(),
-                version: String::new(),
+                version: entry.virtual_tool().and_then(|tool| tool.version()).unwrap_or_default().to_owned(),
             };
             self.tool_info.get_or_create(&info).set(1);
+        }
+        let is_virtual = |entry: &&std::sync::Arc<crate::generation::Entry>| entry.virtual_tool().is_some();
+        let tools = crate::generation::Kind::Tool;
+        for (state, count) in [
+            ("listed", generation.listed(tools).iter().filter(is_virtual).count()),
+            ("unavailable", generation.remembered(tools).iter().filter(is_virtual).count()),
+            ("quarantined", generation.tools().map_or(0, |tools| tools.quarantined().len())),
+        ] {
+            self.virtual_tools.get_or_create(&[Pair("state", state)]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Finds what a name means. Inside, a tool is a pair (target, tool); outside it has an exposed name. No string is taken
 //! apart to find it: names are looked up in the generation's tables.
 
-use crate::generation::{Found, Generation, Kind, Slot};
+use crate::generation::{Entry, Found, Generation, Kind, Slot};
 use crate::message::{About, Addressed, Call, Context, InSession, List, Named};
 use crate::reply::{Failure, Reject};
 use crate::stage::{Next, Stage};
@@ -12,7 +12,6 @@ use transom_protocol::json::Json;
 use transom_protocol::write::{self, Edit};
 use transom_protocol::{Era, Method, RpcError, header, uri};
 use transom_registry::source::ParamHeader;
-use transom_upstream::CallError;
 
 /// The stage.
 #[derive(Clone)]
@@ -40,7 +39,7 @@ impl<N: Next<Named<List>>> Stage<InSession<List>, N> for Names {
 
 fn address(context: &Context, mut call: Box<Call>) -> Result<Box<Addressed>, Failure> {
     let generation = &context.generation;
-    let addressed = Box::new(match call.kind {
+    Ok(Box::new(match call.kind {
         Kind::Tool | Kind::Prompt => {
             let entry = match generation.find(call.kind, &call.name) {
                 Found::One(entry) if context.scope.admits(&entry) => entry,
@@ -48,7 +47,7 @@ fn address(context: &Context, mut call: Box<Call>) -> Result<Box<Addressed>, Fai
                 Found::One(_) | Found::None => return Err(Failure::not_found(call.kind.word(), &call.name)),
             };
             if context.era == Era::Modern && call.method == Method::CallTool {
-                check_param_headers(&entry.headers, &call)?;
+                check_param_headers(&entry, &call)?;
             }
             let rename = (call.name.as_bytes() != entry.source().as_ref()).then(|| entry.source().clone());
             let rename = match (rename, call.method) {
@@ -58,9 +57,8 @@ fn address(context: &Context, mut call: Box<Call>) -> Result<Box<Addressed>, Fai
                 }
                 (rename, _) => rename.map(|source| ("name", source)),
             };
-            let param_headers = final_headers(&entry.headers, &call);
-            let _ = context.about.set(About { slot: entry.slot().clone(), entry: Some(entry.clone()) });
-            Addressed { slot: entry.slot().clone(), source: entry.source().clone(), rename, param_headers, call }
+            let _ = context.about.set(About { slot: entry.slot().cloned(), entry: Some(entry.clone()) });
+            Addressed { slot: entry.slot().cloned(), source: entry.source().clone(), rename, entry: Some(entry), call }
         }
         Kind::Resource | Kind::Template => {
             let (slot, source) = resource(generation, context, &call.name).ok_or_else(|| Failure::not_found(call.kind.word(), &call.name))?;
@@ -71,18 +69,10 @@ fn address(context: &Context, mut call: Box<Call>) -> Result<Box<Addressed>, Fai
             } else {
                 (call.name.as_bytes() != source.as_ref()).then(|| ("uri", source.clone()))
             };
-            let _ = context.about.set(About { slot: slot.clone(), entry: None });
-            Addressed { slot, source, rename, param_headers: Vec::new(), call }
+            let _ = context.about.set(About { slot: Some(slot.clone()), entry: None });
+            Addressed { slot: Some(slot), source, rename, entry: None, call }
         }
-    });
-    let listed = context.about.get().and_then(|about| about.entry.as_ref()).is_some_and(|entry| entry.available());
-    if !listed && addressed.slot.handle.state().offer.is_none() {
-        let state = addressed.slot.handle.state();
-        let reason = state.last_error.clone().unwrap_or_else(|| "not connected".to_owned());
-        let error = CallError::Unavailable { reason, retry_after: state.retry_after() };
-        return Err(Failure::Upstream { server: addressed.slot.name.to_string(), error });
-    }
-    Ok(addressed)
+    }))
 }
 
 /// Which target a resource URI belongs to: ours say so, a target's own must be listed by exactly one target, or fit the
@@ -96,7 +86,7 @@ fn resource(generation: &Generation, context: &Context, name: &str) -> Option<(A
     }
     match generation.with_source_uri(name) {
         [] => {}
-        [only] => return in_scope(only.target_name()).then(|| (only.slot().clone(), name.to_owned())),
+        [only] => return only.slot().filter(|slot| in_scope(&slot.name)).map(|slot| (slot.clone(), name.to_owned())),
         _ => return None,
     }
     if let Some(slot) = only_template(generation, name, in_scope) {
@@ -115,8 +105,11 @@ fn resource(generation: &Generation, context: &Context, name: &str) -> Option<(A
 /// The only target with a template that this URI begins like.
 fn only_template(generation: &Generation, uri: &str, in_scope: impl Fn(&str) -> bool) -> Option<Arc<Slot>> {
     let fits = |template: &str| template.split_once('{').is_some_and(|(literal, _)| !literal.is_empty() && uri.starts_with(literal));
-    let mut slots =
-        generation.listed(Kind::Template).iter().filter(|entry| in_scope(entry.target_name()) && fits(entry.source_name())).map(|entry| entry.slot());
+    let mut slots = generation
+        .listed(Kind::Template)
+        .iter()
+        .filter(|entry| in_scope(entry.target_name()) && fits(entry.source_name()))
+        .filter_map(|entry| entry.slot());
     let first = slots.next()?;
     slots.all(|slot| Arc::ptr_eq(slot, first)).then(|| first.clone())
 }
@@ -135,8 +128,20 @@ fn with_reference(call: &Call, member: &str, source: &Bytes) -> transom_protocol
     transom_protocol::message::Params::trusted(write::edited(params, |key, _| if key.is("ref") { Edit::Set(&reference) } else { Edit::Keep }, &[]))
 }
 
-/// Each argument marked `x-mcp-header` must be in its header too, and say the same there.
-fn check_param_headers(marked: &[ParamHeader], call: &Call) -> Result<(), Failure> {
+/// Each argument marked `x-mcp-header` must be in its header too, and say the same there. A virtual tool takes no other such
+/// headers: one could speak of an argument that it hides.
+fn check_param_headers(entry: &Entry, call: &Call) -> Result<(), Failure> {
+    let marked = entry.headers();
+    let is_known =
+        |header: &str| marked.iter().any(|mark| header.strip_prefix("mcp-param-").is_some_and(|name| name.eq_ignore_ascii_case(&mark.name)));
+    if entry.virtual_tool().is_some()
+        && let Some((header, _)) = call.param_headers.iter().find(|(header, _)| !is_known(header))
+    {
+        return Err(Failure::rejected(
+            Reject::HeaderMismatch,
+            format!("Header mismatch: {} belongs to no argument of this tool", shorten(header, 64)),
+        ));
+    }
     let arguments = call.params.json().get("arguments");
     for mark in marked {
         let name = format!("mcp-param-{}", mark.name.to_ascii_lowercase());
@@ -164,11 +169,10 @@ fn check_param_headers(marked: &[ParamHeader], call: &Call) -> Result<(), Failur
 }
 
 /// `Mcp-Param-*` towards the target, from the final arguments; what the client sent is not passed on.
-fn final_headers(marked: &[ParamHeader], call: &Call) -> Vec<(http::HeaderName, http::HeaderValue)> {
+pub fn final_headers(marked: &[ParamHeader], arguments: Option<Json<'_>>) -> Vec<(http::HeaderName, http::HeaderValue)> {
     if marked.is_empty() {
         return Vec::new();
     }
-    let arguments = call.params.json().get("arguments");
     let header = |mark: &ParamHeader| {
         let value = argument_text(arguments, mark)?;
         let name = http::HeaderName::from_bytes(format!("mcp-param-{}", mark.name).as_bytes()).ok()?;

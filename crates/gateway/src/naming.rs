@@ -21,6 +21,8 @@ pub struct Names {
     rules: Naming,
     given: HashMap<Owner, Arc<str>>,
     taken: HashMap<(Kind, Arc<str>), Owner>,
+    /// Tool names that belong to the registry.
+    reserved: HashSet<Arc<str>>,
     begun: bool,
 }
 
@@ -43,6 +45,28 @@ impl Names {
         self.taken.retain(|_, (_, target, _)| targets.contains(&**target));
     }
 
+    /// Names that belong to the registry from now on: a target's tool that has one of them gives it up, and gets it back when
+    /// the registry does not want it any more.
+    pub fn reserve(&mut self, names: HashSet<Arc<str>>) {
+        if names == self.reserved {
+            return;
+        }
+        for name in names.difference(&self.reserved) {
+            if let Some(owner) = self.taken.remove(&(Kind::Tool, name.clone())) {
+                self.given.remove(&owner);
+            }
+        }
+        for name in self.reserved.difference(&names) {
+            let mut waiting = self.given.iter().filter(|(owner, _)| owner.0 == Kind::Tool && *owner.2 == **name);
+            if let (Some((owner, given)), None) = (waiting.next(), waiting.next()) {
+                let (owner, given) = (owner.clone(), given.clone());
+                self.given.remove(&owner);
+                self.taken.remove(&(Kind::Tool, given));
+            }
+        }
+        self.reserved = names;
+    }
+
     /// One name per wish, in order; `None` where `prefix: never` meets a collision.
     pub fn give(&mut self, wishes: &[Wish<'_>]) -> Vec<Option<Arc<str>>> {
         let mut wanted: HashMap<(Kind, &str), usize> = HashMap::new();
@@ -61,12 +85,14 @@ impl Names {
             return Some(given.clone());
         }
         let bare: Arc<str> = name.into();
-        let free = |names: &Self, name: &Arc<str>| !names.taken.contains_key(&(kind, name.clone()));
+        let free = |names: &Self, name: &Arc<str>| {
+            !names.taken.contains_key(&(kind, name.clone())) && !(kind == Kind::Tool && names.reserved.contains(name))
+        };
         let choice = match self.rules.prefix {
             Prefix::OnCollision if !collides && free(self, &bare) => bare,
             Prefix::Never if free(self, &bare) => bare,
             Prefix::Never => {
-                let other = self.taken.get(&(kind, bare)).map_or("another target", |(_, target, _)| target);
+                let other = self.taken.get(&(kind, bare)).map_or("the registry", |(_, target, _)| target);
                 tracing::error!(
                     name,
                     first = other,
@@ -136,6 +162,17 @@ mod tests {
         assert_eq!(give(&mut names, &[("a", "echo")]), ["a__echo"]);
         names.keep_targets(&HashSet::from(["a"]));
         assert_eq!(give(&mut names, &[("a", "echo"), ("c", "echo")]), ["a__echo", "echo"]);
+    }
+
+    // R-003-62
+    #[test]
+    fn a_name_the_registry_takes_is_given_up_and_comes_back_with_it() {
+        let mut names = Names::new(Naming::default());
+        assert_eq!(give(&mut names, &[("a", "echo"), ("b", "add")]), ["echo", "add"]);
+        names.reserve(HashSet::from(["echo".into()]));
+        assert_eq!(give(&mut names, &[("a", "echo"), ("b", "add")]), ["a__echo", "add"]);
+        names.reserve(HashSet::new());
+        assert_eq!(give(&mut names, &[("a", "echo"), ("b", "add")]), ["echo", "add"]);
     }
 
     #[test]

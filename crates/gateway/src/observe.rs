@@ -45,14 +45,18 @@ impl Observe {
             Ok(done) => done,
             Err(failure) => (failure.error_type(), 0),
         };
-        self.metrics.operation(method, entry.map(|entry| &*entry.series), error, took);
+        self.metrics.operation(method, entry.map(crate::generation::Entry::series), error, took);
         match method {
             Method::CallTool => {
                 self.metrics.overhead_of_call(own);
                 if let Some(entry) = entry
                     && bytes > 0
                 {
-                    self.metrics.response_bytes(&entry.series, bytes, bytes);
+                    let from_target = match context.upstream_bytes.load(Relaxed) {
+                        0 => bytes,
+                        from_target => from_target,
+                    };
+                    self.metrics.response_bytes(entry.series(), from_target, bytes);
                 }
             }
             Method::ListTools => self.metrics.overhead_of_list(own),
@@ -111,7 +115,10 @@ impl<N: Next<Incoming<Box<Call>>, Reply = Bytes>> Stage<Incoming<Box<Call>>, N> 
             (error, result.len())
         });
         self.end(&context, method, outcome);
-        reply
+        match reply {
+            Err(Failure::Arguments { result, .. }) if !context.plain_refusals => Ok(result),
+            reply => reply,
+        }
     }
 }
 
@@ -212,8 +219,10 @@ impl Line<'_> {
                 out.extend_from_slice(b",\"sourceTool\":");
                 write::string(out, entry.source_name());
             }
-            out.extend_from_slice(b",\"target\":");
-            write::string(out, &about.slot.name);
+            if let Some(slot) = &about.slot {
+                out.extend_from_slice(b",\"target\":");
+                write::string(out, &slot.name);
+            }
         }
         out.extend_from_slice(b",\"generation\":");
         out.extend_from_slice(itoa::Buffer::new().format(self.context.generation.number).as_bytes());

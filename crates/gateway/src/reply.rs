@@ -62,6 +62,8 @@ pub enum Reject {
     MethodNotAllowed,
     /// Framing that intermediaries read in different ways.
     Framing,
+    /// Arguments that the tool does not take.
+    Arguments(transom_registry::Rejected),
 }
 
 impl Reject {
@@ -93,6 +95,7 @@ impl Reject {
             Reject::UnknownPath => "unknown_path",
             Reject::MethodNotAllowed => "method_not_allowed",
             Reject::Framing => "framing",
+            Reject::Arguments(reason) => reason.label(),
         }
     }
 
@@ -149,6 +152,24 @@ pub enum Failure {
         /// How.
         error: CallError,
     },
+    /// A virtual tool whose source is not there.
+    Absent {
+        /// The target that should have it.
+        server: String,
+        /// The sentence for the caller.
+        message: String,
+        /// When to come back, if somebody knows.
+        retry_after: Option<Duration>,
+    },
+    /// Arguments that the tool does not take. Clients of MCP read the result, so that a model can repair its call.
+    Arguments {
+        /// The result that says so, JSON.
+        result: Bytes,
+        /// Every violation, a sentence each.
+        violations: Vec<String>,
+        /// The worst of them.
+        reason: transom_registry::Rejected,
+    },
     /// Right method, wrong parameters.
     InvalidParams(String),
     /// The client took the request back.
@@ -185,6 +206,7 @@ impl Failure {
     pub fn reason(&self) -> Option<Reject> {
         match self {
             Failure::Rejected { reason, .. } => Some(*reason),
+            Failure::Arguments { reason, .. } => Some(Reject::Arguments(*reason)),
             Failure::Upstream { error: CallError::Overloaded, .. } => Some(Reject::Overloaded),
             _ => None,
         }
@@ -194,6 +216,8 @@ impl Failure {
     pub fn error_type(&self) -> ErrorType {
         match self {
             Failure::Rejected { .. } | Failure::InvalidParams(_) => ErrorType::Rejected,
+            Failure::Arguments { .. } => ErrorType::ToolError,
+            Failure::Absent { .. } => ErrorType::Unavailable,
             Failure::Refused { .. } => ErrorType::TargetError,
             Failure::Upstream { error, .. } => ErrorType::of(error),
             Failure::Cancelled => ErrorType::Cancelled,
@@ -216,7 +240,9 @@ impl Failure {
         match self {
             Failure::Rejected { reason: Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining, .. }
             | Failure::Upstream { error: CallError::Overloaded, .. } => Some(Duration::from_secs(1)),
-            Failure::Upstream { error: CallError::Unavailable { retry_after, .. }, .. } => Some(retry_after.unwrap_or(Duration::from_secs(1))),
+            Failure::Upstream { error: CallError::Unavailable { retry_after, .. }, .. } | Failure::Absent { retry_after, .. } => {
+                Some(retry_after.unwrap_or(Duration::from_secs(1)))
+            }
             _ => None,
         }
     }
@@ -227,6 +253,11 @@ impl Failure {
             Failure::Rejected { error, .. } => (**error).clone(),
             Failure::Refused { server, error } => with_server(error, server),
             Failure::Upstream { server, error } => upstream_error(server, error),
+            Failure::Absent { server, message, .. } => {
+                let retry = self.retry_after().map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX).max(1));
+                RpcError::upstream(error::UPSTREAM_UNAVAILABLE, message.clone(), server, Executed::No, retry)
+            }
+            Failure::Arguments { violations, .. } => RpcError::new(error::INVALID_PARAMS, violations.join("; ")),
             Failure::InvalidParams(message) => RpcError::new(error::INVALID_PARAMS, message.clone()),
             Failure::Cancelled => RpcError::new(1006, "Request cancelled by the client"),
             Failure::Internal => RpcError::new(error::INTERNAL, "Internal error; the gateway's log has the details"),

@@ -1,7 +1,7 @@
 //! What the stages and surfaces share: the current generation, sessions, streams, targets, counters.
 
 use crate::config::{Config, Naming, Readiness};
-use crate::generation::{CheckedOffer, Generation, Slot, View};
+use crate::generation::{CheckedOffer, Generation, Registry, Slot, View};
 use crate::hub::{Hub, Watcher};
 use crate::logging::Sampler;
 use crate::metrics::Metrics;
@@ -9,6 +9,7 @@ use crate::naming::Names;
 use crate::reply::{Failure, Reject};
 use crate::seal::Seal;
 use crate::session::Sessions;
+use crate::store::RegistryStore;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -33,6 +34,8 @@ pub struct Runtime {
     slots: Mutex<Vec<Arc<Slot>>>,
     naming: Mutex<Naming>,
     wake: Arc<Wake>,
+    /// Where the registry comes from.
+    pub store: Arc<RegistryStore>,
     /// Seals what travels through clients and comes back.
     pub seal: Arc<Seal>,
     /// Legacy sessions.
@@ -117,6 +120,7 @@ impl Runtime {
             slots: Mutex::default(),
             naming: Mutex::new(config.naming.clone()),
             wake: Arc::new(Wake { notify: Notify::new(), hub: hub.clone(), metrics: metrics.clone() }),
+            store: RegistryStore::new(config, target_names(&config.targets), metrics.clone()),
             sessions: Sessions::new(seal.clone()),
             seal,
             hub,
@@ -203,7 +207,10 @@ impl Runtime {
         let mut names = Names::default();
         let mut offers: HashMap<Arc<str>, Arc<CheckedOffer>> = HashMap::new();
         let mut number = 0;
+        let mut registry_changes = self.store.changes();
+        let mut told = Vec::new();
         loop {
+            registry_changes.borrow_and_update();
             let slots = self.slots();
             let settled = slots.iter().all(|slot| slot.handle.state().settled);
             let waited = self.started.elapsed();
@@ -218,9 +225,22 @@ impl Runtime {
             offers.retain(|name, _| slots.iter().any(|slot| slot.name == *name));
             let views = views(&slots, &mut offers).await;
 
-            let previous = self.generation.load_full();
-            let next = Generation::build(number + 1, views, &mut names, Some(&previous), &separator, &|tool| self.metrics.tool(tool));
             number += 1;
+            let (registry, this) = (self.registry(), self.clone());
+            // Thousands of virtual tools take a while to bind; requests go on meanwhile.
+            let built = tokio::task::spawn_blocking(move || {
+                let previous = this.generation.load_full();
+                let next = Generation::build(number, views, registry, &mut names, Some(&previous), &separator, &|tool| this.metrics.tool(tool));
+                (next, names)
+            });
+            let Ok((next, back)) = built.await else {
+                tracing::error!("a generation could not be built; the old one stays");
+                names = Names::default();
+                self.wake.notify.notified().await;
+                continue;
+            };
+            names = back;
+            told = report(&next, told);
             self.metrics.generation(&next);
             if let Ok(mut at) = self.loaded_at.lock() {
                 *at = SystemTime::now();
@@ -228,7 +248,20 @@ impl Runtime {
             tracing::debug!(generation = number, tools = next.listed(crate::generation::Kind::Tool).len(), "generation is live");
             self.generation.store(Arc::new(next));
             self.live.send_replace(number);
-            self.wake.notify.notified().await;
+            tokio::select! {
+                () = self.wake.notify.notified() => {}
+                // The store lives as long as the runtime.
+                _ = registry_changes.changed() => {}
+            }
+        }
+    }
+
+    /// What the registry has to say now.
+    fn registry(&self) -> Registry {
+        match self.store.current() {
+            Some(loaded) => Registry::Loaded(loaded),
+            None if self.store.is_configured() => Registry::Awaited,
+            None => Registry::None,
         }
     }
 
@@ -384,6 +417,22 @@ async fn views(slots: &[Arc<Slot>], offers: &mut HashMap<Arc<str>, Arc<CheckedOf
         views.push(View { slot: slot.clone(), status: state.status, offer: offers.get(&slot.name).cloned() });
     }
     views
+}
+
+/// What showed only when the plan met the catalog, said once for as long as it stays.
+fn report(generation: &Generation, told: Vec<String>) -> Vec<String> {
+    const LINES: usize = 20;
+    let Some(tools) = generation.tools() else { return Vec::new() };
+    let problems: Vec<String> = tools.problems().iter().map(|problem| problem.message.clone()).collect();
+    for message in problems.iter().filter(|message| !told.contains(message)).take(LINES) {
+        tracing::warn!(generation = generation.number, "registry: {message}");
+    }
+    problems
+}
+
+/// The names of targets, in order.
+pub fn target_names(targets: &[TargetSpec]) -> Vec<String> {
+    targets.iter().map(|target| target.name.clone()).collect()
 }
 
 /// Whether two targets are reached in the same way; timeouts and aliases are our own business.

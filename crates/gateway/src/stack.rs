@@ -34,7 +34,7 @@ pub fn stack(runtime: &Arc<Runtime>) -> Mcp {
         .layer(stage(SessionStage::new(runtime.clone()))) //  Identified -> InSession
         .layer(stage(Names)) //                               InSession  -> Named: exposed name <-> tool, prefixes
         .layer(stage(Authorize::new(metrics()))) //           Named      -> Permitted
-        .layer(stage(Virtualize::new(runtime.seal.clone()))) // Permitted  -> SourceCall
+        .layer(stage(Virtualize::new(runtime.clone()))) //    Permitted  -> SourceCall: virtual tools
         .service(Dispatch::new(metrics())); //                SourceCall -> its target
     let path = Arc::new(path);
     Mcp { call: Door::to(&path), list: Door::to(&path), control: Door::to(&path) }

@@ -1,19 +1,28 @@
-//! Turns what a client asked for into what a target understands, and the answer back. For now every tool passes through
-//! unchanged; a later issue puts the registry's plan here.
+//! Turns what a client asked for into what a target understands, and the answer back, as the plan of the request's generation
+//! says. What passes through is not touched; a virtual tool's arguments are built and its result is shaped by the engine.
+//!
+//! Everything that comes back from a target is searched for the secrets that were sent there ([`masked`]).
 
 use crate::authorize::Permitted;
-use crate::generation::Slot;
-use crate::message::{Addressed, Context, List, Named};
+use crate::generation::{Entry, Slot};
+use crate::local;
+use crate::message::{Addressed, Call, Context, List, Named};
+use crate::metrics::Metrics;
+use crate::names::final_headers;
 use crate::reply::Failure;
 use crate::request_state::{self, Binding};
-use crate::seal::Seal;
+use crate::runtime::Runtime;
 use crate::session::Session;
 use crate::stage::{Next, Stage};
 use bytes::Bytes;
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 use transom_protocol::json::{Json, Kind};
 use transom_protocol::message::Params;
 use transom_protocol::{Era, Method};
+use transom_registry::mask::Mask;
+use transom_registry::{ClientEra, Refusal, Resume, Step};
 use transom_upstream::CallError;
 
 /// A call in a target's own terms.
@@ -32,73 +41,252 @@ pub struct SourceCall {
     pub params: Params,
     /// A member of `params` that gets the target's own name.
     pub rename: Option<(&'static str, Bytes)>,
+    /// `arguments` as the registry makes them; they may hold secrets.
+    pub arguments: Option<Bytes>,
     /// The target's own name for what is addressed.
     pub source: Bytes,
     /// `Mcp-Param-*` headers, written anew from the arguments.
     pub param_headers: Vec<(http::HeaderName, http::HeaderValue)>,
+    /// How long it may take.
+    pub timeout: Duration,
 }
 
 /// The stage.
 #[derive(Clone)]
 pub struct Virtualize {
-    seal: Arc<Seal>,
+    runtime: Arc<Runtime>,
 }
 
 impl Virtualize {
-    /// With the key that seals what travels through clients.
-    pub fn new(seal: Arc<Seal>) -> Virtualize {
-        Virtualize { seal }
+    /// With the key that seals what travels through clients, and what the gateway's own tools tell of.
+    pub fn new(runtime: Arc<Runtime>) -> Virtualize {
+        Virtualize { runtime }
     }
+
+    fn metrics(&self) -> &Metrics {
+        &self.runtime.metrics
+    }
+}
+
+/// How a call to a target ended well.
+enum Answered {
+    /// With a result.
+    Result(Bytes),
+    /// With a question, to be passed on as it is.
+    Question(Bytes),
 }
 
 impl<N: Next<Box<SourceCall>, Reply = Bytes>> Stage<Permitted<Box<Addressed>>, N> for Virtualize {
     type Reply = Bytes;
 
     async fn handle(&self, permitted: Permitted<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
-        let Named { context, principal, session, message } = permitted.into_inner();
-        let Addressed { call, slot, source, rename, param_headers } = *message;
-        if call.method == Method::CallTool && !has_object_arguments(&call.params) {
-            return Ok(Bytes::from_static(br#"{"content":[{"type":"text","text":"arguments must be an object"}],"isError":true}"#));
+        let named = permitted.into_inner();
+        check_available(&named.message)?;
+        if named.message.call.method == Method::CallTool && named.message.entry.as_ref().is_some_and(|entry| entry.virtual_tool().is_some()) {
+            self.call_virtual(named, next).await
+        } else {
+            self.pass(named, next).await
         }
-        if call.method == Method::Complete && !completes(&context, &slot) {
-            return Ok(Bytes::from_static(br#"{"completion":{"values":[],"total":0,"hasMore":false}}"#));
+    }
+}
+
+impl Virtualize {
+    /// A call of a virtual tool: arguments in, a step out, and what comes back shaped.
+    async fn call_virtual<N: Next<Box<SourceCall>, Reply = Bytes>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
+        let generation = named.context.generation.clone();
+        let era = named.context.era;
+        let client = if era == Era::Modern { ClientEra::Modern } else { ClientEra::Legacy };
+        let Some((tools, entry)) = generation.tools().zip(named.message.entry.clone()) else { return Err(Failure::Internal) };
+        let step = tools.call(entry.exposed(), named.message.call.params.json().get("arguments"));
+        match step {
+            Ok(Step::Call(source)) => {
+                let text = std::str::from_utf8(&source.arguments).unwrap_or("{}");
+                let param_headers = final_headers(source.headers(), Some(Json::trusted(text)));
+                let resume = source.resume;
+                let prepared = Prepared { arguments: Some(source.arguments.into()), param_headers };
+                match self.send(named, prepared, next).await? {
+                    Answered::Question(question) => Ok(question),
+                    Answered::Result(result) => Ok(self.shaped(&entry, &resume, result, client)),
+                }
+            }
+            Ok(Step::Local(call)) => {
+                let result = local::answer(&self.runtime, &named, &call);
+                Ok(self.shaped(&entry, &call.resume, result, client))
+            }
+            Ok(Step::Done(result)) => Ok(result.into()),
+            Err(Refusal::UnknownTool) => Err(Failure::not_found("Tool", &named.message.call.name)),
+            Err(Refusal::Unavailable { target, message }) => Err(Failure::Absent { server: target.to_string(), message, retry_after: None }),
+            Err(Refusal::Arguments { result, violations, reason }) => Err(Failure::Arguments { result: result.into(), violations, reason }),
         }
+    }
+
+    fn shaped(&self, entry: &Entry, resume: &Resume, result: Bytes, client: ClientEra) -> Bytes {
+        let Ok(text) = std::str::from_utf8(&result) else { return result };
+        let reply = resume.resume(Json::trusted(text), client);
+        self.metrics().projection(entry.series(), reply.outcome);
+        if reply.masked {
+            self.reflected(entry.target_name());
+        }
+        match reply.json {
+            Cow::Borrowed(same) => result.slice_ref(same.as_bytes()),
+            Cow::Owned(shaped) => shaped.into(),
+        }
+    }
+
+    /// Everything that is not a virtual tool: the target's own bytes, there and back.
+    async fn pass<N: Next<Box<SourceCall>, Reply = Bytes>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
+        let Addressed { call, entry, slot, source, .. } = &*named.message;
+        let Some(slot) = slot.clone() else { return Err(Failure::Internal) };
+        let mut prepared = Prepared::default();
+        let method = call.method;
+        match method {
+            Method::CallTool => {
+                let arguments = call.params.json().get("arguments");
+                if arguments.is_some_and(|arguments| !matches!(arguments.kind(), Kind::Object | Kind::Null)) {
+                    return Err(not_an_object());
+                }
+                if let Some(entry) = entry {
+                    prepared.param_headers = final_headers(entry.headers(), arguments);
+                }
+                validated(&named.context, &slot.name, source, arguments)?;
+            }
+            Method::Complete if !completes(&named.context, &slot) => {
+                return Ok(Bytes::from_static(br#"{"completion":{"values":[],"total":0,"hasMore":false}}"#));
+            }
+            _ => {}
+        }
+        let mask = named.context.generation.mask(&slot.name).cloned();
+        let result = match self.send(named, prepared, next).await? {
+            Answered::Question(question) => return Ok(question),
+            Answered::Result(result) => result,
+        };
+        let result = self.masked(mask.as_deref(), &slot.name, result);
+        Ok(if method == Method::ReadResource { crate::resources::exposed_contents(&slot.name, &result) } else { result })
+    }
+
+    /// Sends a call to its target. A question that comes back instead of a result is sealed, so that only this principal can
+    /// answer it, and only for this tool.
+    async fn send<N: Next<Box<SourceCall>, Reply = Bytes>>(
+        &self,
+        named: Named<Box<Addressed>>,
+        prepared: Prepared,
+        next: &N,
+    ) -> Result<Answered, Failure> {
+        let Named { context, principal, session, message } = named;
+        let Addressed { call, entry, slot, source, rename } = *message;
+        let Some(slot) = slot else { return Err(Failure::Internal) };
         let era = context.era;
-        let modern_target = context.about.get().and_then(|about| about.entry.as_ref()).is_none_or(|entry| entry.era() == Era::Modern);
+        let modern_target = entry.as_ref().is_none_or(|entry| entry.era() == Era::Modern);
+        let mask = context.generation.mask(&slot.name).cloned();
         let target = slot.name.clone();
+        let Call { method, method_text, params, .. } = *call;
         let binding = Binding { principal: &principal, target: &target, source: &source };
-        let params = if era == Era::Modern { request_state::opened(&self.seal, &binding, call.params)? } else { call.params };
+        let params = if era == Era::Modern { request_state::opened(&self.runtime.seal, &binding, params)? } else { params };
+        let timeout = slot.timeout;
         let source_call = Box::new(SourceCall {
             context,
             session,
             slot,
-            method: call.method,
-            method_text: call.method_text,
+            method,
+            method_text,
             params,
             rename,
+            arguments: prepared.arguments,
             source: source.clone(),
-            param_headers,
+            param_headers: prepared.param_headers,
+            timeout,
         });
-        let result = next.run(source_call).await?;
-        match (call.method, modern_target && asks_for_input(&result), era) {
-            (_, true, Era::Modern) => Ok(request_state::sealed(&self.seal, &binding, result)),
-            (_, true, Era::Legacy) => Err(Failure::Upstream {
+        let result = match next.run(source_call).await {
+            Ok(result) => result,
+            Err(Failure::Refused { server, error }) => {
+                return Err(Failure::Refused { error: self.masked(mask.as_deref(), &target, error), server });
+            }
+            Err(failure) => return Err(failure),
+        };
+        match (modern_target && asks_for_input(&result), era) {
+            (false, _) => Ok(Answered::Result(result)),
+            (true, Era::Modern) => {
+                let question = self.masked(mask.as_deref(), &target, result);
+                Ok(Answered::Question(request_state::sealed(&self.runtime.seal, &binding, question)))
+            }
+            (true, Era::Legacy) => Err(Failure::Upstream {
                 server: target.to_string(),
                 error: CallError::Invalid("it asks for input in a way that the client's revision does not have".into()),
             }),
-            (Method::ReadResource, false, _) => Ok(crate::resources::exposed_contents(&target, &result)),
-            _ => Ok(result),
         }
+    }
+
+    /// JSON from a target without the secrets that were sent there.
+    fn masked(&self, mask: Option<&Mask>, target: &str, json: Bytes) -> Bytes {
+        match masked(mask, &json) {
+            Some(masked) => {
+                self.reflected(target);
+                masked
+            }
+            None => json,
+        }
+    }
+
+    fn reflected(&self, target: &str) {
+        self.metrics().secret_reflected(target);
+        tracing::warn!(event = "secret_reflected", target, "a target sent back a secret that it was given; it was masked");
+    }
+}
+
+/// JSON from a target without the secrets that were sent there; `None` if there are none in it.
+pub fn masked(mask: Option<&Mask>, json: &Bytes) -> Option<Bytes> {
+    mask?.json(std::str::from_utf8(json).ok()?).map(Bytes::from)
+}
+
+/// What the plan adds to a call.
+#[derive(Default)]
+struct Prepared {
+    arguments: Option<Bytes>,
+    param_headers: Vec<(http::HeaderName, http::HeaderValue)>,
+}
+
+/// Whether it makes sense to ask the target at all. Judged here, after authorization: that a tool is unavailable is told only to
+/// those who may see it.
+fn check_available(addressed: &Addressed) -> Result<(), Failure> {
+    let Some(slot) = &addressed.slot else { return Ok(()) };
+    let entry = addressed.entry.as_deref();
+    if entry.is_some_and(Entry::available) {
+        return Ok(());
+    }
+    let state = slot.handle.state();
+    if let Some(message) = entry.and_then(Entry::absent) {
+        return Err(Failure::Absent { server: slot.name.to_string(), message: message.to_owned(), retry_after: state.retry_after() });
+    }
+    if state.offer.is_some() {
+        return Ok(());
+    }
+    let reason = state.last_error.clone().unwrap_or_else(|| "not connected".to_owned());
+    Err(Failure::Upstream { server: slot.name.to_string(), error: CallError::Unavailable { reason, retry_after: state.retry_after() } })
+}
+
+/// `validation: all`: arguments of tools that pass through are judged here as well.
+fn validated(context: &Context, target: &str, source: &Bytes, arguments: Option<Json<'_>>) -> Result<(), Failure> {
+    let generation = &context.generation;
+    let Some(tools) = generation.tools().filter(|_| generation.registry().loaded().is_some_and(|loaded| loaded.plan.validates_all())) else {
+        return Ok(());
+    };
+    match tools.call_source(target, std::str::from_utf8(source).unwrap_or(""), arguments) {
+        Err(Refusal::Arguments { result, violations, reason }) => Err(Failure::Arguments { result: result.into(), violations, reason }),
+        _ => Ok(()),
+    }
+}
+
+fn not_an_object() -> Failure {
+    Failure::Arguments {
+        result: Bytes::from_static(br#"{"content":[{"type":"text","text":"arguments must be an object"}],"isError":true}"#),
+        violations: vec!["arguments must be an object".into()],
+        reason: transom_registry::Rejected::NotAnObject,
     }
 }
 
 /// Whether a target can complete arguments; one that cannot is not asked.
 fn completes(context: &Context, slot: &Slot) -> bool {
     context.generation.view(&slot.name).and_then(|view| view.offer.as_ref()).is_some_and(|offer| offer.offer.capabilities.completions)
-}
-
-fn has_object_arguments(params: &Params) -> bool {
-    params.json().get("arguments").is_none_or(|arguments| matches!(arguments.kind(), Kind::Object | Kind::Null))
 }
 
 /// Whether a result is a question; nearly none has the word at all.

@@ -320,6 +320,11 @@ impl Plan {
         self.tools.get(*self.by_name.get(name)?).map(Arc::as_ref)
     }
 
+    /// The same, to be kept.
+    pub fn shared_tool(&self, name: &str) -> Option<Arc<VirtualTool>> {
+        self.tools.get(*self.by_name.get(name)?).cloned()
+    }
+
     /// All virtual tools that are not quarantined, in order.
     pub fn tools(&self) -> impl ExactSizeIterator<Item = &VirtualTool> {
         self.tools.iter().map(Arc::as_ref)
@@ -333,6 +338,16 @@ impl Plan {
     /// The tools that have an error.
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
+    }
+
+    /// Whether a tool of a target is exposed as it is: nothing stands on it that withdraws it, and the config shows such tools.
+    pub fn passes(&self, target: &str, tool: &str) -> bool {
+        self.unlisted == Unlisted::Show && !self.is_withdrawn(target, tool)
+    }
+
+    /// Whether the arguments of tools that pass through are validated here as well.
+    pub fn validates_all(&self) -> bool {
+        self.validate_all
     }
 
     /// Whether a source is out of sight because of a virtual tool.

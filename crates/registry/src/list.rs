@@ -363,6 +363,14 @@ impl Tools {
         }
     }
 
+    /// Where the source of a virtual tool is missing, and the sentence for its callers.
+    pub fn absence(&self, name: &str) -> Option<(&str, &str)> {
+        match self.by_name.get(name)? {
+            Slot::Absent { target, message } => Some((target, message)),
+            Slot::Listed(_) => None,
+        }
+    }
+
     /// What only showed when the plan met the catalog.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -379,8 +387,8 @@ impl Tools {
     }
 
     /// What hides the secrets that were sent to a target in all that comes back from it.
-    pub fn mask(&self, target: &str) -> Option<&Mask> {
-        self.masks.get(target).map(Arc::as_ref)
+    pub fn mask(&self, target: &str) -> Option<&Arc<Mask>> {
+        self.masks.get(target)
     }
 
     /// Begins a call of a listed tool.
@@ -495,7 +503,7 @@ impl Listed {
     }
 
     /// The virtual tool that it is; a tool that passes through is none.
-    pub fn virtual_tool(&self) -> Option<&VirtualTool> {
+    pub fn virtual_tool(&self) -> Option<&Arc<VirtualTool>> {
         match &self.kind {
             Listing::Virtual(bound) => Some(&bound.tool),
             Listing::Passing { .. } => None,

@@ -10,8 +10,8 @@ use transom_protocol::message::Params;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SessionKey(pub u128);
 
-/// A request to a target in the gateway's terms.
-#[derive(Clone, Debug)]
+/// A request to a target in the gateway's terms. It does not print: arguments may hold secrets.
+#[derive(Clone)]
 pub struct Call {
     /// The method.
     pub method: Bytes,
@@ -19,6 +19,8 @@ pub struct Call {
     pub params: Params,
     /// A member of `params` to replace by this string: `name` or `uri`, then the target's own name for it.
     pub rename: Option<(&'static str, Bytes)>,
+    /// What `params.arguments` become, JSON; `None` leaves them as the client sent them.
+    pub arguments: Option<Bytes>,
     /// The value of `Mcp-Name` towards a modern HTTP target, unencoded.
     pub name_header: Option<Bytes>,
     /// `Mcp-Param-*` headers towards a modern HTTP target.

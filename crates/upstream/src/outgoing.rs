@@ -30,17 +30,29 @@ pub(crate) fn call(call: &Call, ident: Ident, era: Era, declare: bool) -> Bytes 
     let rewritten = (modern.is_some() || token || meta.is_some_and(|meta| !meta::needs_no_rewrite(meta)))
         .then(|| meta::rewritten(meta, &Rewrite { progress_token: token.then_some(&ident[..]), modern }));
 
-    let mut out = envelope(&ident, &call.method, params.raw().len() + rewritten.as_ref().map_or(0, Vec::len) + 64);
-    match (&call.rename, &rewritten) {
-        (None, None) => out.extend_from_slice(params.raw().as_bytes()),
-        (rename, rewritten) => edited(&mut out, params, rename.as_ref(), rewritten.as_deref()),
-    }
+    let room = params.raw().len() + rewritten.as_ref().map_or(0, Vec::len) + call.arguments.as_ref().map_or(0, Bytes::len) + 64;
+    let mut out = envelope(&ident, &call.method, room);
+    let edits = Edits { rename: call.rename.as_ref(), arguments: call.arguments.as_deref(), meta: rewritten.as_deref() };
+    edited(&mut out, params, &edits);
     out.push(b'}');
     out.into()
 }
 
-/// The members of `params`, the renamed one with its new value, `_meta` last if it changed.
-fn edited(out: &mut Vec<u8>, params: Json<'_>, rename: Option<&(&'static str, Bytes)>, meta: Option<&[u8]>) {
+/// What is written differently from how the client sent it.
+#[derive(Clone, Copy, Default)]
+struct Edits<'e> {
+    rename: Option<&'e (&'static str, Bytes)>,
+    arguments: Option<&'e [u8]>,
+    meta: Option<&'e [u8]>,
+}
+
+/// `params` with its edits: what is replaced stays in its place, what was not there comes last, and so does `_meta`.
+fn edited(out: &mut Vec<u8>, params: Json<'_>, edits: &Edits<'_>) {
+    let Edits { rename, mut arguments, meta } = *edits;
+    if rename.is_none() && arguments.is_none() && meta.is_none() {
+        out.extend_from_slice(params.raw().as_bytes());
+        return;
+    }
     let open = out.len();
     out.push(b'{');
     for (key, value) in params.members() {
@@ -50,12 +62,15 @@ fn edited(out: &mut Vec<u8>, params: Json<'_>, rename: Option<&(&'static str, By
         member(out, open, key.raw());
         match rename {
             Some((renamed, name)) if key.is(renamed) => write::string(out, std::str::from_utf8(name).unwrap_or("")),
+            _ if arguments.is_some() && key.is("arguments") => out.extend_from_slice(arguments.take().unwrap_or_default()),
             _ => out.extend_from_slice(value.raw().as_bytes()),
         }
     }
-    if let Some(meta) = meta {
-        member(out, open, "_meta");
-        out.extend_from_slice(meta);
+    for (key, value) in [("arguments", arguments), ("_meta", meta)] {
+        if let Some(value) = value {
+            member(out, open, key);
+            out.extend_from_slice(value);
+        }
     }
     out.push(b'}');
 }
@@ -88,7 +103,7 @@ pub(crate) fn control(ident: Ident, method: &str, params: &str, era: Era) -> Byt
         Era::Modern => {
             let modern = Modern { protocol_version: MODERN_VERSION, client_info: CLIENT_INFO, client_capabilities: NO_CAPABILITIES, log_level: None };
             let meta = meta::rewritten(None, &Rewrite { progress_token: None, modern: Some(modern) });
-            edited(&mut out, Json::trusted(params), None, Some(&meta));
+            edited(&mut out, Json::trusted(params), &Edits { meta: Some(&meta), ..Edits::default() });
         }
     }
     out.push(b'}');
@@ -121,6 +136,7 @@ mod tests {
             method: "tools/call".into(),
             params: if params.is_empty() { Params::default() } else { Params::trusted(params.to_owned()) },
             rename: rename.map(|(key, name)| (key, Bytes::from(name.to_owned()))),
+            arguments: None,
             name_header: None,
             param_headers: vec![],
             caller: Caller {
@@ -155,6 +171,21 @@ mod tests {
         );
         assert_eq!(legacy(r#"{"_meta":{"progressToken":7},"name":"x"}"#, None, None), r#"{"name":"x","_meta":{}}"#);
         assert_eq!(legacy(r#"{"name":"x"}"#, None, Some("7")), r#"{"name":"x","_meta":{"progressToken":ID}}"#);
+    }
+
+    // R-003-24: the arguments that the registry made travel in place of the client's
+    #[test]
+    fn arguments_can_be_replaced_or_added() {
+        let edits = Edits { arguments: Some(b"{\"key\":1}"), ..Edits::default() };
+        for (params, expected) in [
+            (r#"{"arguments":{"a":1},"name":"x"}"#, r#"{"arguments":{"key":1},"name":"x"}"#),
+            (r#"{"name":"x"}"#, r#"{"name":"x","arguments":{"key":1}}"#),
+            (r#"{"\u0061rguments":null}"#, r#"{"\u0061rguments":{"key":1}}"#),
+        ] {
+            let mut out = Vec::new();
+            edited(&mut out, Json::trusted(params), &edits);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 
     #[test]

@@ -265,6 +265,7 @@ mod tests {
             method: "ping".into(),
             params: Default::default(),
             rename: None,
+            arguments: None,
             name_header: None,
             param_headers: vec![],
             caller: Caller::default(),

@@ -15,7 +15,7 @@ use crate::session::{Answer, Opened, Session, negotiated};
 use crate::stack::Mcp;
 use bytes::Bytes;
 use http::StatusCode;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -336,6 +336,8 @@ fn new_context(
         bytes,
         about: OnceLock::new(),
         upstream_nanos: AtomicU64::new(0),
+        upstream_bytes: AtomicUsize::new(0),
+        plain_refusals: false,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::message::Context;
 use crate::reply::Failure;
 use crate::runtime::Admitted;
 use crate::session::LEVELS;
+use crate::virtualize::masked;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
@@ -115,6 +116,13 @@ impl Road<'_> {
         level >= asked
     }
 
+    /// Without the secrets that were sent to the target.
+    fn masked(&self, message: Bytes) -> Bytes {
+        let slot = self.context.about.get().and_then(|about| about.slot.as_ref());
+        let mask = slot.and_then(|slot| self.context.generation.mask(&slot.name));
+        masked(mask.map(|mask| &**mask), &message).unwrap_or(message)
+    }
+
     /// What the target said and nobody has heard yet. A target may say it in one breath with the answer.
     pub fn left(&self) -> Vec<Bytes> {
         std::iter::from_fn(|| self.context.outbox.try_next()).filter_map(|message| self.message(message)).collect()
@@ -123,7 +131,7 @@ impl Road<'_> {
     /// The message for the client's stream; `None` if there is no stream or nothing to send.
     pub fn message(&self, message: FromTarget) -> Option<Bytes> {
         match message {
-            FromTarget::Notification(message) => (self.events && self.wants(&message)).then_some(message),
+            FromTarget::Notification(message) => (self.events && self.wants(&message)).then(|| self.masked(message)),
             FromTarget::Request { method, params, answer } => {
                 let session = self.context.session.get().filter(|session| self.events && session.abilities().can_answer(&method));
                 let Some((id, answered)) = session.and_then(|session| session.ask()) else {
@@ -137,7 +145,7 @@ impl Road<'_> {
                         let _ = answer.send(outcome);
                     }
                 });
-                Some(write::request(Some(&id), &method, Some(&params)).into())
+                Some(write::request(Some(&id), &method, Some(&self.masked(params))).into())
             }
         }
     }

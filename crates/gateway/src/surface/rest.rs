@@ -9,7 +9,7 @@ use crate::surface::parameter;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json as value};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tower::Service;
@@ -53,7 +53,7 @@ pub async fn tool(endpoint: &Endpoint, name: &str) -> Reply {
 fn definition(out: &mut Vec<u8>, entry: &Entry, compact: bool) {
     let tool = Json::trusted(std::str::from_utf8(entry.json()).unwrap_or("{}"));
     let status = if entry.available() { &b"\"available\""[..] } else { b"\"unavailable\"" };
-    let server = write::quoted(entry.target_name());
+    let server = server(entry);
     if compact {
         let description = tool.get("description").map_or("\"\"", Json::raw);
         out.extend_from_slice(
@@ -65,6 +65,11 @@ fn definition(out: &mut Vec<u8>, entry: &Entry, compact: bool) {
         };
         out.extend_from_slice(&write::edited(tool, mine, &[("server", server.as_bytes()), ("status", status)]));
     }
+}
+
+/// The target's name; `null` for a tool that stands on none.
+fn server(entry: &Entry) -> String {
+    if entry.slot().is_some() { write::quoted(entry.target_name()) } else { "null".to_owned() }
 }
 
 /// `POST /tools/{name}/invoke` with `{"arguments": {…}}`.
@@ -93,6 +98,7 @@ pub async fn invoke(endpoint: &Endpoint, name: &str, body: Bytes) -> Reply {
         Found::None => return refusal(StatusCode::NOT_FOUND, "tool_not_found", &format!("Tool not found: {name}"), Value::Null),
     };
     if entry.available()
+        && entry.virtual_tool().is_none()
         && let Err(violations) = transom_registry::source::validate(std::str::from_utf8(entry.json()).unwrap_or("{}"), arguments.raw())
     {
         return refusal(StatusCode::BAD_REQUEST, "invalid_arguments", "the arguments do not fit the tool's input schema", value!(violations));
@@ -112,6 +118,8 @@ pub async fn invoke(endpoint: &Endpoint, name: &str, body: Bytes) -> Reply {
         bytes: body.len(),
         about: OnceLock::new(),
         upstream_nanos: AtomicU64::new(0),
+        upstream_bytes: AtomicUsize::new(0),
+        plain_refusals: true,
     });
     let started = context.started;
     let call = Box::new(Call {
@@ -126,7 +134,7 @@ pub async fn invoke(endpoint: &Endpoint, name: &str, body: Bytes) -> Reply {
     match endpoint.mcp.call.clone().call(Incoming { context, message: call }).await {
         Ok(result) => {
             let took = started.elapsed().as_millis();
-            let server = write::quoted(entry.target_name());
+            let server = server(&entry);
             let result = String::from_utf8_lossy(&result).into_owned();
             json(StatusCode::OK, format!("{{\"success\":true,\"result\":{result},\"server\":{server},\"durationMs\":{took}}}"))
         }
@@ -138,6 +146,10 @@ fn failed(failure: &Failure) -> Reply {
     let (status, code) = match failure {
         Failure::Rejected { reason: crate::reply::Reject::UnknownTool, .. } => (StatusCode::NOT_FOUND, "tool_not_found"),
         Failure::Rejected { reason, .. } => (StatusCode::BAD_REQUEST, reason.label()),
+        Failure::Arguments { violations, .. } => {
+            return refusal(StatusCode::BAD_REQUEST, "invalid_arguments", "the arguments do not fit the tool's input schema", value!(violations));
+        }
+        Failure::Absent { .. } => (StatusCode::SERVICE_UNAVAILABLE, "upstream_unavailable"),
         Failure::InvalidParams(_) => (StatusCode::BAD_REQUEST, "invalid_arguments"),
         Failure::Refused { .. } => (StatusCode::BAD_GATEWAY, "target_error"),
         Failure::Upstream { error, .. } => match error {

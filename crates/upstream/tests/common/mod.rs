@@ -112,6 +112,7 @@ pub fn call(name: &str, arguments: &str) -> Call {
         method: "tools/call".into(),
         params: Params::trusted(format!(r#"{{"name":"{name}","arguments":{arguments}}}"#)),
         rename: None,
+        arguments: None,
         name_header: Some(Bytes::from(name.to_owned())),
         param_headers: vec![],
         caller: Caller::default(),
