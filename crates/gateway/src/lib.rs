@@ -26,8 +26,10 @@ pub mod session;
 pub mod side;
 pub mod stack;
 pub mod stage;
+pub mod store;
 pub mod surface;
 pub mod virtualize;
+pub mod watch;
 
 pub use app::{Bound, Handle, StartError, bind};
 pub use config::{Config, ListenAt, Naming, Prefix, Readiness, TlsFiles};
