@@ -14,15 +14,14 @@ mod problem;
 mod read;
 mod schema;
 mod tree;
-mod watch;
 mod written;
 
 pub use environment::ProcessEnvironment;
 pub use problem::{Located, Problem, Report, Severity};
 pub use schema::json_schema;
+pub use transom_gateway::watch::{Changes, watch};
 pub use transom_registry::template::Environment;
 pub use tree::{Node, Value};
-pub use watch::{Changes, watch};
 pub use written::Place;
 
 use problem::Problems;

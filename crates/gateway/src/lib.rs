@@ -30,6 +30,7 @@ pub mod stage;
 pub mod store;
 pub mod surface;
 pub mod virtualize;
+pub mod watch;
 
 pub use app::{Bound, Handle, StartError, bind};
 pub use config::{Config, ListenAt, Naming, Prefix, Readiness, TlsFiles};

@@ -2,6 +2,10 @@
 //!
 //! Handles are looked up once per tool and outcome and then kept, so that a request touches no map of label sets.
 
+mod registry;
+
+pub use registry::{RegistryMetrics, Reload};
+
 use crate::reply::{ErrorType, Reject};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -106,6 +110,8 @@ pub struct Metrics {
     reflected: Family<TargetLabel, Counter>,
     virtual_tools: Family<Single, Gauge>,
     unsafe_options: Family<Single, Gauge>,
+    /// How the registry was loaded and what is live.
+    pub registry_loads: RegistryMetrics,
     /// Requests being worked on.
     pub in_flight: Gauge,
     /// Sessions this replica knows.
@@ -215,6 +221,7 @@ impl Metrics {
             rejected: register!("transom_rejected", "Requests refused before they reached a target", Family::default()),
             allowed_call: decisions.get_or_create_owned(&[Pair("action", "call"), Pair("decision", "allow")]),
             revisions: Revision::ALL.map(revision),
+            registry_loads: RegistryMetrics::default(),
             in_flight: register!("transom_requests_in_flight", "Requests being worked on", Gauge::default()),
             sessions: register!("transom_sessions", "Client sessions this replica knows", Gauge::default()),
             streams: register!("transom_streams_open", "Open streams from server to client", Gauge::default()),
@@ -228,6 +235,7 @@ impl Metrics {
         };
         let build: Family<Single, Gauge> = register!("transom_build_info", "The version that runs", Family::default());
         build.get_or_create(&[Pair("version", env!("CARGO_PKG_VERSION"))]).set(1);
+        metrics.registry_loads.register(&mut registry);
         registry.register_collector(Box::new(Process { started: std::time::SystemTime::now() }));
         *metrics.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = registry;
         Arc::new(metrics)

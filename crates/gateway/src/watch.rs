@@ -1,8 +1,8 @@
-//! Tells when a config file has other content than before.
+//! Tells when a file has other content than before: the config, a registry, a secret.
 //!
 //! Directories are watched, not files: an editor renames a new file over the old one, and Kubernetes swaps the symlink
 //! `..data` beside it. Every event only means "maybe"; what decides is the content. A poll stands behind it all for file
-//! systems without events and for watches that were lost. What the content means is left to [`load`](crate::load).
+//! systems without events and for watches that were lost. What the content means is left to whoever asked.
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
@@ -17,21 +17,21 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Files are compared up to here; no config is larger.
+/// Files are compared up to here, and one byte further: no config or registry is larger.
 const LARGEST_FILE: u64 = 16 << 20;
 
 /// How patient the watcher is.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+pub(crate) struct Pace {
     /// Files are read when nothing happened for so long: writing takes a moment.
-    quiet: Duration,
+    pub(crate) quiet: Duration,
     /// But no later than this after the first event.
-    longest: Duration,
+    pub(crate) longest: Duration,
     /// And this often without any event.
-    poll: Duration,
+    pub(crate) poll: Duration,
 }
 
-const PACE: Pace = Pace { quiet: Duration::from_millis(250), longest: Duration::from_secs(2), poll: Duration::from_secs(10) };
+pub(crate) const PACE: Pace = Pace { quiet: Duration::from_millis(250), longest: Duration::from_secs(2), poll: Duration::from_secs(10) };
 
 /// The changes of some files. Dropping it ends the watch.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub fn watch(paths: Vec<PathBuf>) -> std::io::Result<Changes> {
     watch_at(paths, PACE)
 }
 
-fn watch_at(paths: Vec<PathBuf>, pace: Pace) -> std::io::Result<Changes> {
+pub(crate) fn watch_at(paths: Vec<PathBuf>, pace: Pace) -> std::io::Result<Changes> {
     let (wake, woken) = sync_channel(1);
     let (sender, counter) = watch::channel(0);
     let stop = Arc::new(AtomicBool::new(false));
@@ -72,7 +72,7 @@ fn watch_at(paths: Vec<PathBuf>, pace: Pace) -> std::io::Result<Changes> {
     let mut eyes = Eyes { wake: wake.clone(), broken: Arc::default(), watching: BTreeSet::new(), watcher: None };
     eyes.look_at(directories(&files.paths));
     let stopped = Arc::clone(&stop);
-    std::thread::Builder::new().name("config-watch".into()).spawn(move || {
+    std::thread::Builder::new().name("file-watch".into()).spawn(move || {
         loop {
             // Timeout or event: look either way.
             if woken.recv_timeout(pace.poll).is_ok() && !stopped.load(Ordering::Relaxed) {
@@ -119,7 +119,7 @@ impl Files {
 
 fn digest(path: &Path) -> Option<u64> {
     let mut content = Vec::new();
-    File::open(path).ok()?.take(LARGEST_FILE).read_to_end(&mut content).ok()?;
+    File::open(path).ok()?.take(LARGEST_FILE + 1).read_to_end(&mut content).ok()?;
     let mut hasher = DefaultHasher::new();
     hasher.write(&content);
     Some(hasher.finish())
@@ -170,7 +170,7 @@ impl Eyes {
             }
             Err(error) => {
                 // The next poll tries again, and until then the poll itself finds changes.
-                tracing::debug!(%error, "config files cannot be watched, polling them");
+                tracing::debug!(%error, "files cannot be watched, polling them");
                 self.watcher = None;
             }
         }
