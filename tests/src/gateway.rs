@@ -6,24 +6,48 @@ use crate::stdio;
 use crate::target::Target;
 use bytes::Bytes;
 use serde_json::Value;
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use transom_gateway::config::{OnStart, RegistryConfig, RegistryLocation, RegistrySource, Surroundings};
 use transom_gateway::{Config, Handle, ListenAt};
+use transom_registry::template::Environment;
 use transom_upstream::TargetSpec;
 
 /// A gateway to be.
 pub struct Builder {
     config: Config,
     wait: bool,
+    registry: Option<RegistryFile>,
+}
+
+/// A registry in a file of its own, gone with the gateway.
+struct RegistryFile {
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+}
+
+/// The variables of a test; no files.
+struct Variables(HashMap<String, String>);
+
+impl Environment for Variables {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.0.get(name).cloned()
+    }
+
+    fn file(&self, _: &Path) -> Result<String, String> {
+        Err("a test has no files".into())
+    }
 }
 
 /// A gateway with nothing behind it yet.
 pub fn gateway() -> Builder {
     let anywhere = ListenAt::Preferred(SocketAddr::from(([127, 0, 0, 1], 0)));
-    Builder { config: Config { admin: anywhere, metrics: anywhere, drain: Duration::from_secs(10), ..Config::default() }, wait: true }
+    Builder { config: Config { admin: anywhere, metrics: anywhere, drain: Duration::from_secs(10), ..Config::default() }, wait: true, registry: None }
 }
 
 impl Builder {
@@ -53,6 +77,24 @@ impl Builder {
         self
     }
 
+    /// A registry in a file, which [`Gateway::publish`] rewrites.
+    pub fn registry(mut self, document: &Value) -> Builder {
+        let directory = tempfile::tempdir().expect("a directory for the registry");
+        let path = directory.path().join("registry.json");
+        std::fs::write(&path, document.to_string()).expect("the registry is written");
+        let source = RegistrySource { name: "registry.json".into(), location: RegistryLocation::File(path.clone()) };
+        self.config.registry =
+            Some(RegistryConfig { sources: vec![source], refresh: Duration::from_secs(30), on_start: OnStart::Require, allow_empty: false });
+        self.registry = Some(RegistryFile { _directory: directory, path });
+        self
+    }
+
+    /// The variables that registries see.
+    pub fn env<const N: usize>(mut self, variables: [(&str, &str); N]) -> Builder {
+        self.config.environment = Surroundings::new(Variables(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()));
+        self
+    }
+
     /// Returns from `start` as soon as the sockets are bound, not when the first generation is live.
     pub fn without_waiting(mut self) -> Builder {
         self.wait = false;
@@ -70,7 +112,7 @@ impl Builder {
         if self.wait {
             timeout(Duration::from_secs(15), handle.first_generation()).await.expect("a first generation within fifteen seconds");
         }
-        Gateway { url, main, metrics, admin, handle, config, http: Http::new(), stop: Some(stop), task }
+        Gateway { url, main, metrics, admin, handle, config, http: Http::new(), stop: Some(stop), task, registry: self.registry }
     }
 }
 
@@ -86,9 +128,28 @@ pub struct Gateway {
     admin: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
+    registry: Option<RegistryFile>,
 }
 
 impl Gateway {
+    /// Where its registry is.
+    pub fn registry_path(&self) -> &Path {
+        &self.registry.as_ref().expect("the gateway was started with a registry").path
+    }
+
+    /// Publishes another registry: a new file is renamed over the old one.
+    pub fn publish(&self, document: &Value) {
+        self.publish_text(&document.to_string());
+    }
+
+    /// Publishes a text that need not be a registry.
+    pub fn publish_text(&self, text: &str) {
+        let path = self.registry_path();
+        let new = path.with_extension("new");
+        std::fs::write(&new, text).expect("the new registry is written");
+        std::fs::rename(&new, path).expect("the new registry takes the place of the old");
+    }
+
     /// Its base URL with this path.
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.url)

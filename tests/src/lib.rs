@@ -10,6 +10,7 @@ pub mod gateway;
 pub mod http;
 pub mod logs;
 pub mod process;
+pub mod publisher;
 pub mod stdio;
 pub mod sys;
 pub mod target;
@@ -18,6 +19,7 @@ pub use client::{Client, Reply};
 pub use gateway::{Gateway, gateway};
 pub use http::{Http, Raw, Stream};
 pub use process::{Process, process};
+pub use publisher::{Mood, Publisher, publisher};
 pub use serde_json::{Value, json};
 pub use target::{Context, Era, Hostile, Target, Transport, target};
 

@@ -74,10 +74,16 @@ pub async fn serve(args: &run::Args, settings: Settings, guide: impl FnOnce(&Bou
 /// Applies every change of the config while the gateway runs. A bad config changes nothing.
 async fn follow(settings: Settings, mut changes: Changes, mut hangups: Signal, handle: Handle) {
     loop {
-        tokio::select! {
-            () = changes.next() => tracing::info!("config file changed, reloading"),
-            _ = hangups.recv() => tracing::info!("asked to reload the config (SIGHUP)"),
-        }
+        let asked = tokio::select! {
+            () = changes.next() => {
+                tracing::info!("config file changed, reloading");
+                false
+            }
+            _ = hangups.recv() => {
+                tracing::info!("asked to reload the config and the registry (SIGHUP)");
+                true
+            }
+        };
         match settings.config() {
             Ok(Meant { config, warnings }) => {
                 if !warnings.is_empty() {
@@ -88,6 +94,10 @@ async fn follow(settings: Settings, mut changes: Changes, mut hangups: Signal, h
                 }
             }
             Err(rejected) => tracing::warn!("the changed config is not used, the old one stays: {rejected}"),
+        }
+        if asked && handle.store().is_configured() {
+            // What came of it, good or bad, is in the log.
+            let _ = handle.store().reload().await;
         }
     }
 }

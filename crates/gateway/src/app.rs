@@ -184,7 +184,8 @@ impl Bound {
 
         let endpoint = Endpoint { runtime: runtime.clone(), mcp: stack(&runtime) };
         let edge = Arc::new(Edge { endpoint, legacy: LegacySse::default() });
-        let side = |which, address: SocketAddr| Arc::new(Side::new(which, runtime.clone(), &hosts, address.ip()));
+        let token = crate::admin::token(self.handle.started_with.admin_token.as_ref(), self.handle.started_with.state_dir.as_deref());
+        let side = |which, address: SocketAddr| Arc::new(Side::new(which, runtime.clone(), &hosts, address.ip(), token.clone()));
         let admin = side(Which::Admin, self.addresses[1]);
         let metrics = side(Which::Metrics, self.addresses[2]);
         let main = tokio::spawn(serve(self.main, edge, self.tls, closing.clone()));
@@ -242,6 +243,7 @@ impl Handle {
         let moved = current.listen != config.listen && config.listen.port() != 0;
         note(moved, "listen");
         note(current.admin != config.admin, "admin.listen");
+        note(current.admin_token != config.admin_token, "admin.token");
         note(current.metrics != config.metrics, "metrics.listen");
         note(current.tls != config.tls, "tls");
         note(current.session_key != config.session_key, "sessionKey");

@@ -18,6 +18,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// The admin listener.
     pub admin: ListenAt,
+    /// The token that writes on the admin listener need; made and kept in `state_dir` if absent.
+    pub admin_token: Option<Secret>,
     /// The metrics listener.
     pub metrics: ListenAt,
     /// The MCP servers, in the order of the config.
@@ -62,6 +64,7 @@ impl Default for Config {
             listen: loopback(0),
             tls: None,
             admin: ListenAt::Preferred(loopback(15000)),
+            admin_token: None,
             metrics: ListenAt::Preferred(loopback(15020)),
             targets: Vec::new(),
             naming: Naming::default(),

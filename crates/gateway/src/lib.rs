@@ -2,6 +2,7 @@
 //!
 //! Start reading at [`app`] (how it starts), then [`stack`] (what happens to a message).
 
+pub mod admin;
 pub mod app;
 pub mod authenticate;
 pub mod authorize;

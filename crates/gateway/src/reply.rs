@@ -62,6 +62,8 @@ pub enum Reject {
     MethodNotAllowed,
     /// Framing that intermediaries read in different ways.
     Framing,
+    /// A write on the admin listener without the token.
+    AdminWrite,
     /// Arguments that the tool does not take.
     Arguments(transom_registry::Rejected),
 }
@@ -95,6 +97,7 @@ impl Reject {
             Reject::UnknownPath => "unknown_path",
             Reject::MethodNotAllowed => "method_not_allowed",
             Reject::Framing => "framing",
+            Reject::AdminWrite => "admin_write",
             Reject::Arguments(reason) => reason.label(),
         }
     }

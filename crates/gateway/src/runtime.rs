@@ -422,10 +422,10 @@ async fn views(slots: &[Arc<Slot>], offers: &mut HashMap<Arc<str>, Arc<CheckedOf
 /// What showed only when the plan met the catalog, said once for as long as it stays.
 fn report(generation: &Generation, told: Vec<String>) -> Vec<String> {
     const LINES: usize = 20;
-    let Some(tools) = generation.tools() else { return Vec::new() };
-    let problems: Vec<String> = tools.problems().iter().map(|problem| problem.message.clone()).collect();
+    let Some((tools, loaded)) = generation.tools().zip(generation.registry().loaded()) else { return Vec::new() };
+    let problems: Vec<String> = tools.problems().iter().map(|problem| loaded.describe(problem)).collect();
     for message in problems.iter().filter(|message| !told.contains(message)).take(LINES) {
-        tracing::warn!(generation = generation.number, "registry: {message}");
+        tracing::warn!(generation = generation.number, "{message}");
     }
     problems
 }

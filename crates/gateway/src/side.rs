@@ -1,8 +1,10 @@
-//! The side listeners: metrics for a scraper, and the admin listener, which for now shows what the main one shows.
+//! The side listeners: metrics for a scraper, and the admin listener for operators. What an operator can do is in
+//! [`crate::admin`].
 
+use crate::admin;
 use crate::listener::Handler;
 use crate::listener::answer::{failed, json, not_allowed};
-use crate::listener::body::ReplyBody;
+use crate::listener::body::{self, ReplyBody};
 use crate::listener::gate::{Gate, Verdict};
 use crate::reply::{Failure, Reject};
 use crate::runtime::Runtime;
@@ -13,6 +15,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use transom_protocol::Era;
+use transom_upstream::Secret;
 
 /// Scrapes at once.
 const SCRAPES: usize = 4;
@@ -22,7 +25,7 @@ const SCRAPES: usize = 4;
 pub enum Which {
     /// `/metrics`, `/health`, `/ready`.
     Metrics,
-    /// The same and `/status`.
+    /// The same, `/status` and `/api/…`.
     Admin,
 }
 
@@ -32,12 +35,32 @@ pub struct Side {
     runtime: Arc<Runtime>,
     gate: Gate,
     scrapes: Semaphore,
+    token: Secret,
 }
 
 impl Side {
-    /// For this listener, bound to this address.
-    pub fn new(which: Which, runtime: Arc<Runtime>, hosts: &[String], bind: IpAddr) -> Side {
-        Side { which, runtime, gate: Gate::new(hosts, &[], bind), scrapes: Semaphore::new(SCRAPES) }
+    /// For this listener, bound to this address; writes need this token.
+    pub fn new(which: Which, runtime: Arc<Runtime>, hosts: &[String], bind: IpAddr, token: Secret) -> Side {
+        Side { which, runtime, gate: Gate::new(hosts, &[], bind), scrapes: Semaphore::new(SCRAPES), token }
+    }
+
+    /// What changes something.
+    async fn write(&self, request: Request<Incoming>) -> Response<ReplyBody> {
+        if let Err(refusal) = admin::may_write(request.headers(), &self.token) {
+            self.runtime.rejected(Reject::AdminWrite);
+            return refusal;
+        }
+        let Some(mut admitted) = self.runtime.admit() else { return self.refuse(Reject::Overloaded, "Too many requests in flight; try again later") };
+        let (parts, body) = request.into_parts();
+        let body = match body::collect(body, &mut admitted).await {
+            Ok(body) => body,
+            Err(failure) => return failed(&failure, Era::Legacy, None),
+        };
+        match parts.uri.path() {
+            "/api/reload" => admin::reload(&self.runtime).await,
+            "/api/rollback" => admin::rollback(&self.runtime, body).await,
+            _ => self.refuse(Reject::UnknownPath, "Not found"),
+        }
     }
 
     fn refuse(&self, reason: Reject, message: &str) -> Response<ReplyBody> {
@@ -60,6 +83,9 @@ impl Handler for Side {
             Verdict::Pass(_) if no_origin => {}
             Verdict::BadHost => return self.refuse(Reject::Host, "This name is not ours"),
             Verdict::Pass(_) | Verdict::BadOrigin => return self.refuse(Reject::Origin, "Pages are not allowed here"),
+        }
+        if self.which == Which::Admin && matches!(path, "/api/reload" | "/api/rollback") {
+            return if *request.method() == Method::POST { self.write(request).await } else { not_allowed("Method not allowed", "POST") };
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return not_allowed("Method not allowed", "GET");
@@ -92,6 +118,7 @@ impl Handler for Side {
             "/health" => surface::health(&self.runtime),
             "/ready" => surface::ready(&self.runtime),
             "/status" if self.which == Which::Admin => surface::status(&self.runtime),
+            "/api/generations" if self.which == Which::Admin => admin::generations(&self.runtime),
             _ => self.refuse(Reject::UnknownPath, "Not found"),
         }
     }

@@ -36,7 +36,11 @@ pub struct RegistryMetrics {
 impl RegistryMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("transom_registry_reloads", "Attempts to load the registry, by how they ended", self.reloads.clone());
-        registry.register("transom_registry_last_reload_successful", "Whether the last attempt left what the source says live", self.successful.clone());
+        registry.register(
+            "transom_registry_last_reload_successful",
+            "Whether the last attempt left what the source says live",
+            self.successful.clone(),
+        );
         registry.register_with_unit(
             "transom_registry_last_reload_success_timestamp",
             "When the source was last read and what it says live, in unix time",

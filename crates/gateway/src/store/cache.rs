@@ -53,7 +53,8 @@ impl Cache {
     pub fn read(&self) -> Option<Vec<Fetched>> {
         let mut bytes = Vec::new();
         File::open(&self.path).ok()?.take(self.largest + 1).read_to_end(&mut bytes).ok()?;
-        let kept: Option<Kept> = serde_json::from_slice(&bytes).ok().filter(|kept: &Kept| kept.format == FORMAT && kept.sha256 == digest(&kept.sources));
+        let kept: Option<Kept> =
+            serde_json::from_slice(&bytes).ok().filter(|kept: &Kept| kept.format == FORMAT && kept.sha256 == digest(&kept.sources));
         if kept.is_none() {
             tracing::warn!(file = %self.path.display(), "the last known good registry is damaged and does not count");
         }

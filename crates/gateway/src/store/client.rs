@@ -103,8 +103,9 @@ impl RegistryClient {
                 let mut request = HeaderMap::new();
                 request.insert(ACCEPT, HeaderValue::from_static("application/json"));
                 for (name, value) in headers {
-                    let mut value = HeaderValue::from_str(value.expose())
-                        .map_err(|_| self.error(Fault::failed(format!("the value of header `{name}` cannot be sent: it holds a control character"))))?;
+                    let mut value = HeaderValue::from_str(value.expose()).map_err(|_| {
+                        self.error(Fault::failed(format!("the value of header `{name}` cannot be sent: it holds a control character")))
+                    })?;
                     value.set_sensitive(true);
                     request.insert(name.clone(), value);
                 }
@@ -206,14 +207,10 @@ fn read_file(path: &Path) -> Result<Vec<u8>, Fault> {
 }
 
 /// Asks a server. `None`: nothing is new.
-async fn get(
-    client: &reqwest::Client,
-    url: &http::Uri,
-    mut headers: HeaderMap,
-    known: Validators,
-) -> Result<Option<(Vec<u8>, Validators)>, Fault> {
+async fn get(client: &reqwest::Client, url: &http::Uri, mut headers: HeaderMap, known: Validators) -> Result<Option<(Vec<u8>, Validators)>, Fault> {
     let conditional = known.etag.is_some() || known.last_modified.is_some();
-    headers.extend([(IF_NONE_MATCH, known.etag), (IF_MODIFIED_SINCE, known.last_modified)].into_iter().filter_map(|(name, value)| Some((name, value?))));
+    headers
+        .extend([(IF_NONE_MATCH, known.etag), (IF_MODIFIED_SINCE, known.last_modified)].into_iter().filter_map(|(name, value)| Some((name, value?))));
     let mut response = client.get(url.to_string()).headers(headers).send().await.map_err(told)?;
     match response.status() {
         StatusCode::OK => {}

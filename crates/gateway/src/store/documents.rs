@@ -207,8 +207,16 @@ mod tests {
         let table = [
             (r#"{"tools":[{"name":"a","source":{"target":"t"}}]}"#, r#"{"tools":[ {"name" : "a", "source":{"target":"t"}}]}"#, true),
             (r#"{"tools":[{"name":"a","title":"x \" y"}]}"#, r#"{"tools":[{"name":"a","title":"x \"  y"}]}"#, false),
-            (r#"{"tools":[{"name":"p","title":"1"},{"name":"a","source":"p"}]}"#, r#"{"tools":[{"name":"p","title":"2"},{"name":"a","source":"p"}]}"#, false),
-            (r##"{"schemas":[1],"tools":[{"name":"a","i":{"$ref":"#/schemas/X"}}]}"##, r##"{"schemas":[2],"tools":[{"name":"a","i":{"$ref":"#/schemas/X"}}]}"##, false),
+            (
+                r#"{"tools":[{"name":"p","title":"1"},{"name":"a","source":"p"}]}"#,
+                r#"{"tools":[{"name":"p","title":"2"},{"name":"a","source":"p"}]}"#,
+                false,
+            ),
+            (
+                r##"{"schemas":[1],"tools":[{"name":"a","i":{"$ref":"#/schemas/X"}}]}"##,
+                r##"{"schemas":[2],"tools":[{"name":"a","i":{"$ref":"#/schemas/X"}}]}"##,
+                false,
+            ),
             (r#"{"schemas":[1],"tools":[{"name":"a"}]}"#, r#"{"schemas":[2],"tools":[{"name":"a"}]}"#, true),
         ];
         for (one, other, same) in table {
@@ -221,7 +229,9 @@ mod tests {
 
     #[test]
     fn only_a_registry_without_tools_is_empty() {
-        for (text, empty) in [("{}", true), (r#"{"tools":[]}"#, true), ("", false), ("[]", false), (r#"{"tools":null}"#, false), (r#"{"tools":[1]}"#, false)] {
+        for (text, empty) in
+            [("{}", true), (r#"{"tools":[]}"#, true), ("", false), ("[]", false), (r#"{"tools":null}"#, false), (r#"{"tools":[1]}"#, false)]
+        {
             assert_eq!(Fetched { name: "x".into(), text: text.into() }.is_empty(), empty, "{text}");
         }
     }

@@ -41,7 +41,8 @@ pub struct Difference {
 impl Difference {
     /// From the definitions before to those after.
     pub(super) fn between(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> Difference {
-        let names = |of: &BTreeMap<String, u64>, other: &BTreeMap<String, u64>| of.keys().filter(|name| !other.contains_key(*name)).cloned().collect();
+        let names =
+            |of: &BTreeMap<String, u64>, other: &BTreeMap<String, u64>| of.keys().filter(|name| !other.contains_key(*name)).cloned().collect();
         let changed = after.iter().filter(|(name, now)| before.get(*name).is_some_and(|then| then != *now)).map(|(name, _)| name.clone());
         Difference { added: names(after, before), removed: names(before, after), changed: changed.collect() }
     }
@@ -62,7 +63,8 @@ impl History {
             difference,
         };
         self.0.push_back((version, loaded.documents.clone()));
-        let size = |history: &VecDeque<(Version, Vec<Fetched>)>| history.iter().flat_map(|(_, texts)| texts).map(|each| each.text.len()).sum::<usize>();
+        let size =
+            |history: &VecDeque<(Version, Vec<Fetched>)>| history.iter().flat_map(|(_, texts)| texts).map(|each| each.text.len()).sum::<usize>();
         while self.0.len() > VERSIONS || (self.0.len() > 1 && size(&self.0) > BYTES) {
             self.0.pop_front();
         }

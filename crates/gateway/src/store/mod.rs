@@ -382,7 +382,15 @@ impl RegistryStore {
         self.version.send_replace(loaded.version);
         drop(state);
         let digest = loaded.digest.get(..12).unwrap_or(&loaded.digest);
-        tracing::info!(generation = loaded.version, digest, added, removed, changed, origin = loaded.origin.label(), "registry refreshed successfully");
+        tracing::info!(
+            generation = loaded.version,
+            digest,
+            added,
+            removed,
+            changed,
+            origin = loaded.origin.label(),
+            "registry refreshed successfully"
+        );
         for problem in loaded.problems.iter().take(LOGGED) {
             tracing::warn!(generation = loaded.version, "{problem}");
         }

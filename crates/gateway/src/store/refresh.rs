@@ -207,7 +207,11 @@ impl RegistryStore {
             }
             _ => {
                 if asked && failures.is_empty() {
-                    self.metrics.registry_loads.ended(if self.state().sources.iter().any(Source::is_rejected) { Reload::Rejected } else { Reload::Unchanged });
+                    self.metrics.registry_loads.ended(if self.state().sources.iter().any(Source::is_rejected) {
+                        Reload::Rejected
+                    } else {
+                        Reload::Unchanged
+                    });
                 }
                 Ok(Outcome::Unchanged)
             }
@@ -410,7 +414,8 @@ impl RegistryStore {
                     () = tokio::time::sleep(poll), if !secrets.is_empty() => Cause::Secrets,
                 };
                 let Some(store) = store.upgrade() else { return };
-                let files = if cause == Cause::News { store.clients().into_iter().filter(|client| client.path().is_some()).collect() } else { Vec::new() };
+                let files =
+                    if cause == Cause::News { store.clients().into_iter().filter(|client| client.path().is_some()).collect() } else { Vec::new() };
                 let cause = if secrets.is_empty() { cause } else { Cause::Secrets };
                 // A failure is in the log and in the status; the next change is looked at all the same.
                 let _ = store.read(files, cause).await;

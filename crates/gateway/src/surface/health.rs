@@ -1,7 +1,7 @@
 //! Is it alive, is it ready, what does it know: `/health`, `/ready`, `/status`.
 
 use crate::config::Readiness;
-use crate::generation::Kind;
+use crate::generation::{Generation, Kind, Registry};
 use crate::listener::answer::{Reply, json};
 use crate::logging::time_text;
 use crate::runtime::Runtime;
@@ -33,6 +33,8 @@ pub fn ready(runtime: &Runtime) -> Reply {
         Some("shutting down".to_owned())
     } else if generation.number == 0 {
         Some("targets are still being connected".to_owned())
+    } else if matches!(generation.registry(), Registry::Awaited) {
+        Some("the registry has not been loaded yet".to_owned())
     } else {
         match rule {
             Readiness::All if up < slots.len() => Some(format!("{} of {} targets are not connected", slots.len() - up, slots.len())),
@@ -72,20 +74,48 @@ pub fn status(runtime: &Runtime) -> Reply {
         );
     }
     let exposed = generation.listed(Kind::Tool).len();
-    let loaded_at = runtime.loaded_at.lock().map_or(SystemTime::UNIX_EPOCH, |at| *at);
+    let virtual_tools = generation.listed(Kind::Tool).iter().filter(|entry| entry.virtual_tool().is_some()).count();
     let body = value!({
         "servers": servers,
-        "registry": {
-            "source": null,
-            "generation": generation.number,
-            "digest": null,
-            "loadedAt": time_text(loaded_at),
-            "age": loaded_at.elapsed().map_or(0, |age| age.as_secs()),
-            "lastError": null,
-            "stale": false,
-        },
-        "tools": { "exposed": exposed, "virtual": 0, "passthrough": exposed },
-        "quarantined": [],
+        "registry": registry(runtime, &generation),
+        "tools": { "exposed": exposed, "virtual": virtual_tools, "passthrough": exposed - virtual_tools },
+        "quarantined": quarantined(&generation),
     });
     json(StatusCode::OK, body.to_string())
+}
+
+/// How it stands with the registry.
+fn registry(runtime: &Runtime, generation: &Generation) -> Value {
+    let status = runtime.store.status();
+    let loaded_at = status.loaded_at.or_else(|| runtime.loaded_at.lock().ok().map(|at| *at));
+    let source = match status.sources.as_slice() {
+        [] => Value::Null,
+        [only] => only.as_str().into(),
+        several => value!(several),
+    };
+    value!({
+        "source": source,
+        "generation": generation.number,
+        "version": status.version,
+        "digest": status.digest,
+        "origin": status.origin.map(|origin| origin.label()),
+        "loadedAt": loaded_at.map(time_text),
+        "age": loaded_at.and_then(|at| at.elapsed().ok()).map(|age| age.as_secs()),
+        "lastError": status.last_error,
+        "stale": status.stale,
+    })
+}
+
+/// The registry's tools that are out, each with its reason and place.
+fn quarantined(generation: &Generation) -> Vec<Value> {
+    const MOST: usize = 1_000;
+    let Some((tools, loaded)) = generation.tools().zip(generation.registry().loaded()) else { return Vec::new() };
+    let found: Vec<String> = tools.problems().iter().map(|problem| loaded.describe(problem)).collect();
+    let place = |name: &str| {
+        let named = format!("`{name}`");
+        let problem = loaded.problems.iter().chain(&found).find(|problem| problem.contains(&named))?;
+        problem.split_once(": ").map(|(place, _)| place.to_owned())
+    };
+    let each = tools.quarantined().iter().take(MOST);
+    each.map(|tool| value!({ "tool": tool.name, "reason": tool.reason, "at": place(&tool.name) })).collect()
 }

@@ -14,7 +14,8 @@ const QUICK: Pace = Pace { quiet: Duration::from_millis(20), longest: Duration::
 
 /// A registry with these virtual tools.
 fn registry(names: &[&str]) -> String {
-    let tools: Vec<_> = names.iter().map(|name| serde_json::json!({"name": name, "source": {"target": "t", "tool": format!("raw_{name}")}})).collect();
+    let tools: Vec<_> =
+        names.iter().map(|name| serde_json::json!({"name": name, "source": {"target": "t", "tool": format!("raw_{name}")}})).collect();
     serde_json::json!({ "tools": tools }).to_string()
 }
 

@@ -37,7 +37,10 @@ fn an_update_compiles_first_and_swaps_only_on_success() {
     let other = registry(&["b", "c"]).replace("raw_b", "new_b");
     assert_eq!(store.update(vec![fetched("r.json", other)], Origin::Source), adopted(2, 1, 1, 1));
     assert_eq!(*changes.borrow_and_update(), 2);
-    assert_eq!(store.history().last().unwrap().difference, Difference { added: vec!["c".into()], removed: vec!["a".into()], changed: vec!["b".into()] });
+    assert_eq!(
+        store.history().last().unwrap().difference,
+        Difference { added: vec!["c".into()], removed: vec!["a".into()], changed: vec!["b".into()] }
+    );
     assert_eq!(metric(&store, "transom_registry_reloads_total{result=\"success\"}"), 2.0);
     assert_eq!(metric(&store, "transom_registry_reloads_total{result=\"rejected\"}"), 1.0);
 }

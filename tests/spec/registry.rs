@@ -1,0 +1,335 @@
+//! Virtual tools on the wire: what clients see, what targets hear, and that nothing the registry hides can be reached around it.
+
+use transom_tests::client::LEGACY;
+use transom_tests::*;
+
+/// The worked example of the specification.
+fn weather_registry() -> Value {
+    json!({ "tools": [{
+        "name": "get_weather",
+        "description": "Weather of a city",
+        "source": { "target": "weather", "tool": "fetch_weather" },
+        "defaults": { "api_key": "${WEATHER_API_KEY}", "units": "metric" },
+        "hideFields": ["api_key", "units", "debug_mode"],
+        "outputSchema": { "type": "object", "properties": {
+            "temperature": { "type": "number", "sourceField": "$.data.current.temp_f" },
+            "conditions": { "type": "string", "sourceField": "$.data.current.condition.text" } } },
+        "version": "2.1.0", "tags": ["public"],
+    }] })
+}
+
+const KEY: &str = "k-0123456789-abcdef";
+
+fn weather() -> Target {
+    let answer = json!({"data": {"current": {"temp_f": 52.3, "condition": {"text": "Cloudy"}, "internal_cost": 9}}});
+    target("weather")
+        .tool_def(json!({
+            "name": "fetch_weather", "description": "Raw weather",
+            "inputSchema": { "type": "object", "required": ["city", "api_key"], "properties": {
+                "city": { "type": "string" }, "units": { "type": "string" }, "api_key": { "type": "string" }, "debug_mode": { "type": "boolean" } } },
+        }))
+        .tool("stations", ["region"])
+        .reply("fetch_weather", json!({ "content": [{ "type": "text", "text": answer.to_string() }] }))
+}
+
+/// Names in the order of the listing; `tool_names` sorts them.
+async fn in_order(client: &Client) -> Vec<String> {
+    client.list_tools().await.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+}
+
+// R-003-54, R-003-40, R-003-34..39, N9, N10, N11: with one target and with three, in both eras
+#[tokio::test]
+async fn the_worked_example_holds_with_one_target_and_with_three() {
+    for others in [0, 2] {
+        let weather = weather();
+        let others: Vec<Target> = (0..others).map(|n| target(&format!("other{n}")).tool("echo", ["q"])).collect();
+        let mut builder = gateway().target(&weather).registry(&weather_registry()).env([("WEATHER_API_KEY", KEY)]);
+        for other in &others {
+            builder = builder.target(other);
+        }
+        let gateway = builder.start().await;
+        for client in [gateway.client().await, gateway.modern().await] {
+            let names = in_order(&client).await;
+            assert!(names.contains(&"get_weather".to_owned()) && !names.iter().any(|name| name.contains("fetch_weather")), "{names:?}");
+            assert_eq!(names.first().map(String::as_str), Some("get_weather"), "virtual tools come first");
+            let reply = client.call("get_weather", json!({"city": "Seattle"})).await;
+            assert_eq!(reply.structured(), &json!({"temperature": 52.3, "conditions": "Cloudy"}));
+            assert_eq!(reply.structured()["temperature"], 52.3);
+            assert!(!reply.raw.contains("internal_cost"), "{}", reply.raw);
+        }
+        let sent = json!({"city": "Seattle", "api_key": KEY, "units": "metric"});
+        assert_eq!(weather.calls(), [("fetch_weather".to_owned(), sent.clone()), ("fetch_weather".to_owned(), sent)]);
+    }
+}
+
+// R-003-58: what a person does with curl
+#[tokio::test]
+async fn a_plain_post_without_a_session_lists_and_calls_virtual_tools() {
+    let weather = weather();
+    let gateway = gateway().target(&weather).registry(&weather_registry()).env([("WEATHER_API_KEY", KEY)]).start().await;
+    let list = gateway.post("/mcp", &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.json();
+    let listed = &list["result"]["tools"][0];
+    assert_eq!(listed["name"], "get_weather");
+    assert_eq!(listed["inputSchema"]["properties"], json!({"city": {"type": "string"}}));
+    assert_eq!(listed["outputSchema"]["properties"]["temperature"], json!({"type": "number"}));
+    assert!(!list.to_string().contains(KEY));
+}
+
+// R-003-37, R-003-39, O3: pass-through is untouched, byte for byte
+#[tokio::test]
+async fn what_the_registry_does_not_mention_passes_through_byte_for_byte() {
+    let odd = r#"{"content":[{"type":"text","text":"a\u0062c"}],"n" : 1.0e400,"structuredContent":{"b":1,"a":18446744073709551617}}"#;
+    let weather =
+        weather().hostile("tools/call", Hostile::Body("application/json", format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":{odd}}}"#).into()));
+    let gateway = gateway().target(&weather).registry(&weather_registry()).env([("WEATHER_API_KEY", KEY)]).start().await;
+    let client = gateway.client().await;
+    let reply = client.call("stations", json!({"region": 1e3})).await;
+    assert!(reply.raw.contains(odd), "{}", reply.raw);
+}
+
+// B1, B2, C13, N11: every spelling of a source that is virtualised
+#[tokio::test]
+async fn no_spelling_of_a_withdrawn_source_reaches_a_target() {
+    let weather = weather();
+    let gateway = gateway().target(&weather).registry(&weather_registry()).env([("WEATHER_API_KEY", KEY)]).start().await;
+    let spellings = [
+        "fetch_weather",
+        "weather_fetch_weather",
+        "weather__fetch_weather",
+        "weather:fetch_weather",
+        "weather/fetch_weather",
+        "weather.fetch_weather",
+        "weather-fetch_weather",
+        "virtual_get_weather",
+        "Get_Weather",
+        "get_weather ",
+        " get_weather",
+        "get_weather\u{0}",
+        "FETCH_WEATHER",
+        "weather__get_weather",
+        "weather:get_weather",
+        "weather_get_weather",
+        "get_weather\u{200b}",
+        "ｇet_weather",
+        "fetch_weather\u{202e}",
+        "fetch%5Fweather",
+        "weather%3Afetch_weather",
+        "mcp://weather/fetch_weather",
+        "tools/fetch_weather",
+        "../fetch_weather",
+        "",
+        "*",
+        "get_*",
+    ];
+    let long = "w".repeat(129);
+    for client in [gateway.client().await, gateway.modern().await] {
+        for name in spellings.iter().copied().chain([long.as_str()]) {
+            let reply = client.call(name, json!({"city": "X"})).await;
+            assert!(reply.message["error"]["code"] == -32602 || reply.status == 400, "{name:?}: {} {}", reply.status, reply.raw);
+        }
+    }
+    for name in spellings.iter().filter(|name| name.is_ascii() && !name.contains(['/', '\0', ' ', '%']) && !name.is_empty()) {
+        let reply = gateway.post(&format!("/tools/{name}/invoke"), &json!({"arguments": {"city": "X"}})).await;
+        assert_eq!(reply.status, 404, "{name}: {}", reply.text());
+        assert_eq!(gateway.get(&format!("/tools/{name}")).await.status, 404, "{name}");
+    }
+    let scoped = gateway.connect_at("/mcp/weather", LEGACY).open().await;
+    assert_eq!(in_order(&scoped).await, ["get_weather", "stations"]);
+    scoped.call("fetch_weather", json!({"city": "X", "api_key": "mine"})).await.is_not_found("fetch_weather");
+    assert!(weather.calls().is_empty(), "{:?}", weather.calls());
+}
+
+// A1, A2, A3, A7, S22, R(hidden_arg): the upstream never sees what a caller says about a hidden field
+#[tokio::test]
+async fn a_hidden_argument_is_refused_like_a_made_up_one_and_counted() {
+    let weather = weather();
+    let gateway = gateway().target(&weather).registry(&weather_registry()).env([("WEATHER_API_KEY", KEY)]).start().await;
+    let client = gateway.client().await;
+    let texts: Vec<String> = {
+        let mut texts = Vec::new();
+        for name in ["api_key", "zzzzzzz"] {
+            let reply = client.call("get_weather", json!({"city": "X", name: "mine"})).await;
+            assert!(reply.is_error(), "{}", reply.raw);
+            texts.push(reply.text().replace(name, "NAME"));
+        }
+        texts
+    };
+    assert_eq!(texts[0], texts[1], "the two read the same");
+    for name in ["API_KEY", "Api_Key", "api_\u{212a}ey", "ａpi_key", "api_key\u{200b}", "debug_mode", "DEBUG_MODE"] {
+        assert!(client.call("get_weather", json!({"city": "X", name: "mine"})).await.is_error(), "{name}");
+    }
+    assert!(weather.calls().is_empty(), "{:?}", weather.calls());
+    assert!(gateway.rejected("hidden_arg").await >= 2.0);
+    assert!(gateway.rejected("hidden_arg_lookalike").await >= 4.0);
+    let invoked = gateway.post("/tools/get_weather/invoke", &json!({"arguments": {"city": 7}})).await;
+    assert_eq!(invoked.status, 400, "{}", invoked.text());
+    assert_eq!(invoked.json()["error"]["code"], "invalid_arguments");
+    assert!(invoked.json()["error"]["details"][0].as_str().is_some_and(|text| text.contains("city")), "{}", invoked.text());
+}
+
+// D2: raw and encoded, in a result, an error, a progress message and a log message
+#[tokio::test]
+async fn a_secret_that_a_target_sends_back_is_masked_wherever_it_stands() {
+    let definition = json!({"name": "echo_all", "description": "", "inputSchema": {"type": "object", "properties": {"key": {"type": "string"}, "how": {"type": "string"}}}});
+    let leaky = target("leaky").tool_def(definition).tool("other", []).handler("echo_all", |arguments, context| async move {
+        let key = arguments["key"].as_str().unwrap_or_default().to_owned();
+        context.progress(1);
+        context.notify("notifications/message", json!({"level": "error", "data": format!("key is {key}")}));
+        match arguments["how"].as_str() {
+            Some("error") => Err(json!({"code": -5, "message": format!("bad key {key}"), "data": {"key": key}})),
+            Some("is_error") => Ok(json!({"content": [{"type": "text", "text": format!("bad {key}")}], "isError": true})),
+            _ => {
+                Ok(json!({"content": [{"type": "text", "text": format!("got api_key={key}")}], "structuredContent": {"k": key}, "_meta": {"k": key}}))
+            }
+        }
+    });
+    let leaky = leaky.handler("other", |_, _| async move { Ok(json!({"content": [{"type": "text", "text": format!("a neighbour saw {KEY}")}]})) });
+    let registry = json!({"tools": [{"name": "shout", "source": {"target": "leaky", "tool": "echo_all"}, "defaults": {"key": "${KEY}"}, "hideFields": ["key"]}]});
+    let gateway = gateway().target(&leaky).registry(&registry).env([("KEY", KEY)]).start().await;
+    for client in [gateway.client().await, gateway.modern().await] {
+        for how in ["plain", "error", "is_error"] {
+            let mut pending = client.start("tools/call", json!({"name": "shout", "arguments": {"how": how}, "_meta": {"progressToken": 1}}));
+            let reply = pending.reply_within(std::time::Duration::from_secs(5)).await.expect("an answer");
+            assert!(!reply.raw.contains(KEY), "{how}: {}", reply.raw);
+            assert!(reply.raw.contains("[redacted]"), "{how}: {}", reply.raw);
+            for notified in reply.notified() {
+                assert!(!notified.contains(KEY), "{notified}");
+            }
+        }
+        let neighbour = client.call("other", json!({})).await;
+        assert!(!neighbour.raw.contains(KEY), "{}", neighbour.raw);
+    }
+    assert!(gateway.metric("transom_secret_reflected_total{target=\"leaky\"}").await >= 4.0);
+}
+
+// N14, registry.md 3, R-004-18: a virtual tool goes and comes with its target
+#[tokio::test]
+async fn a_virtual_tool_follows_its_target() {
+    let (weather, other) = (weather(), target("other").tool("echo", []));
+    let gateway = gateway().target(&weather).target(&other).registry(&weather_registry()).env([("WEATHER_API_KEY", KEY)]).start().await;
+    let client = gateway.client().await;
+    weather.stop();
+    gateway.until("weather", "unavailable").await;
+    gateway.until_listed(&["echo"]).await;
+    let reply = client.call("get_weather", json!({"city": "X"})).await;
+    reply.failed(1002, json!(false));
+    let described = gateway.get("/tools/get_weather").await.json();
+    assert_eq!(described["status"], "unavailable");
+    assert_eq!(described["inputSchema"]["properties"], json!({"city": {"type": "string"}}), "what it was is remembered");
+    weather.start();
+    gateway.until_listed(&["get_weather", "stations", "echo"]).await;
+    assert_eq!(client.call("get_weather", json!({"city": "X"})).await.structured()["temperature"], 52.3);
+}
+
+// N12, R-003-62: many on one source; a name that a target has as well
+#[tokio::test]
+async fn one_source_carries_many_tools_and_a_virtual_name_wins() {
+    let (weather, other) = (weather(), target("other").tool("get_weather", ["q"]));
+    let mut registry = weather_registry();
+    let mut imperial = registry["tools"][0].clone();
+    imperial["name"] = json!("get_weather_imperial");
+    imperial["defaults"]["units"] = json!("imperial");
+    registry["tools"].as_array_mut().unwrap().push(imperial);
+    let gateway = gateway().target(&weather).target(&other).registry(&registry).env([("WEATHER_API_KEY", KEY)]).start().await;
+    let client = gateway.client().await;
+    assert_eq!(in_order(&client).await, ["get_weather", "get_weather_imperial", "stations", "other__get_weather"]);
+    client.call("get_weather_imperial", json!({"city": "X"})).await;
+    assert_eq!(weather.calls()[0].1["units"], "imperial");
+    assert_eq!(client.call("other__get_weather", json!({"q": 1})).await.structured()["server"], "other");
+}
+
+// C5, E6, registry.md 2: a missing variable costs its own tool, and never publishes the raw one
+#[tokio::test]
+async fn a_quarantined_tool_costs_only_itself_and_status_says_why() {
+    let weather = weather();
+    let mut registry = weather_registry();
+    registry["tools"].as_array_mut().unwrap().push(json!({"name": "list_stations", "source": {"target": "weather", "tool": "stations"}}));
+    let gateway = gateway().target(&weather).registry(&registry).start().await;
+    let client = gateway.client().await;
+    assert_eq!(client.tool_names().await, ["list_stations"]);
+    client.call("get_weather", json!({"city": "X"})).await.is_not_found("get_weather");
+    client.call("fetch_weather", json!({"city": "X", "api_key": "x"})).await.is_not_found("fetch_weather");
+    let status = gateway.get("/status").await.json();
+    assert_eq!(status["quarantined"][0]["tool"], "get_weather", "{status}");
+    assert!(status["quarantined"][0]["reason"].as_str().unwrap().contains("WEATHER_API_KEY"), "{status}");
+    assert_eq!(status["tools"], json!({"exposed": 1, "virtual": 1, "passthrough": 0}));
+    assert_eq!(gateway.metric("transom_virtual_tools{state=\"quarantined\"}").await, 1.0);
+}
+
+// A10, protocol.md: Mcp-Name and Mcp-Param-* are written anew from the final arguments
+#[tokio::test]
+async fn headers_towards_a_modern_target_speak_its_own_names() {
+    let definition = json!({"name": "fetch", "description": "", "inputSchema": {"type": "object", "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"}, "tier": {"type": "string", "x-mcp-header": "Tier"}}}});
+    let modern = target("modern").era(Era::Modern).tool_def(definition);
+    let registry = json!({"tools": [{"name": "look_up", "source": {"target": "modern", "tool": "fetch"},
+        "arguments": {"area": {"source": "region"}}, "defaults": {"tier": "gold"}, "hideFields": ["tier"]}]});
+    let gateway = gateway().target(&modern).registry(&registry).start().await;
+    let legacy = gateway.client().await;
+    legacy.call("look_up", json!({"area": "north"})).await.result();
+    let sent = modern.requests_of("tools/call").pop().unwrap();
+    assert_eq!(
+        (sent.header("mcp-name"), sent.header("mcp-param-region"), sent.header("mcp-param-tier")),
+        (Some("fetch"), Some("north"), Some("gold"))
+    );
+    assert_eq!(sent.json()["params"]["arguments"], json!({"region": "north", "tier": "gold"}));
+
+    let client = gateway.modern().await;
+    let message = client.message("tools/call", json!({"name": "look_up", "arguments": {"area": "north"}}));
+    let send = |extra: Vec<(&'static str, &'static str)>| {
+        let mut headers = client.headers(&message);
+        headers.extend(extra.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let (message, gateway) = (message.to_string(), &gateway);
+        async move {
+            let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            gateway.post_mcp(&headers, message).await
+        }
+    };
+    assert_eq!(send(vec![("mcp-param-region", "north")]).await.status, 200);
+    for bad in [vec![], vec![("mcp-param-region", "south")], vec![("mcp-param-region", "north"), ("mcp-param-tier", "iron")]] {
+        let reply = send(bad).await;
+        assert_eq!((reply.status, reply.json()["error"]["code"].as_i64()), (400, Some(-32020)), "{}", reply.text());
+    }
+    assert_eq!(modern.requests_of("tools/call").len(), 2);
+}
+
+// registry.md 9, R-002-13..15: tools that stand on no target
+#[tokio::test]
+async fn local_tools_are_answered_in_place() {
+    let weather = weather();
+    let local = |name: &str, implementation: Value| json!({"name": name, "description": name, "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}}, "implementation": implementation});
+    let registry = json!({"tools": [
+        local("mocked", json!({"type": "mock", "mock_response": {"answer": 42}})),
+        local("sum", json!({"type": "builtin", "handler": "calculator"})),
+        local("about", json!({"type": "internal", "handler": "gateway_status"})),
+    ]});
+    let gateway = gateway().target(&weather).registry(&registry).start().await;
+    let client = gateway.client().await;
+    assert_eq!(in_order(&client).await, ["mocked", "sum", "about", "fetch_weather", "stations"]);
+    assert_eq!(client.call("mocked", json!({})).await.structured(), &json!({"answer": 42}));
+    assert!(client.call("sum", json!({"expression": "2+2*3"})).await.text().contains('8'));
+    assert_eq!(client.call("about", json!({})).await.structured()["targets"], json!({"configured": 1, "connected": 1}));
+    let invoked = gateway.post("/tools/sum/invoke", &json!({"arguments": {"expression": "1+1"}})).await.json();
+    assert_eq!((invoked["success"].as_bool(), &invoked["server"]), (Some(true), &Value::Null), "{invoked}");
+    weather.stop();
+    gateway.until_listed(&["mocked", "sum", "about"]).await;
+    assert!(client.call("sum", json!({"expression": "2+2"})).await.text().contains('4'), "no target is needed");
+}
+
+// surfaces.md 1, N23: filters see virtual tools under their own names
+#[tokio::test]
+async fn filters_narrow_virtual_tools_like_any_other() {
+    let (weather, other) = (weather(), target("other").tool("get_time", []));
+    let gateway = gateway().target(&weather).target(&other).registry(&weather_registry()).env([("WEATHER_API_KEY", KEY)]).start().await;
+    for (path, expected) in [
+        ("/mcp?prefix=get_", vec!["get_weather", "get_time"]),
+        ("/mcp?server=weather", vec!["get_weather", "stations"]),
+        ("/mcp?server=&prefix=", vec!["get_weather", "stations", "get_time"]),
+        ("/mcp/weather?prefix=get_", vec!["get_weather"]),
+    ] {
+        assert_eq!(in_order(&gateway.connect_at(path, LEGACY).open().await).await, expected, "{path}");
+    }
+    let narrowed = gateway.connect_at("/mcp?server=other", LEGACY).open().await;
+    narrowed.call("get_weather", json!({"city": "X"})).await.is_not_found("get_weather");
+    assert!(weather.calls().is_empty());
+}

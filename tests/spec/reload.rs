@@ -1,0 +1,283 @@
+//! The registry changes while clients are connected: nothing is dropped, nothing is mixed, nobody restarts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use transom_gateway::store::{Fetched, Origin, RegistryStore};
+use transom_tests::client::{LEGACY, MODERN, connect};
+use transom_tests::*;
+
+fn renamed(name: &str) -> Value {
+    json!({"tools": [{"name": name, "source": {"target": "a", "tool": "echo"}}]})
+}
+
+async fn until_first_is(client: &Client, name: &str) -> Duration {
+    let began = Instant::now();
+    loop {
+        if client.tool_names().await.first().is_some_and(|first| first == name) {
+            return began.elapsed();
+        }
+        assert!(began.elapsed() < Duration::from_secs(5), "`{name}` is not listed after five seconds");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+// R-003-3, R-003-31, R-003-55, R-003-63, L5, L10, L12, F9
+#[tokio::test]
+async fn an_edit_is_told_once_within_a_second_a_broken_one_changes_nothing_and_a_repair_is_applied() {
+    let a = target("a").tool("echo", ["q"]);
+    let gateway = gateway().target(&a).registry(&renamed("first")).start().await;
+    let client = gateway.client().await;
+    assert_eq!(client.tool_names().await, ["first"]);
+    let mut stream = client.stream().await;
+
+    let began = Instant::now();
+    gateway.publish(&renamed("second"));
+    stream.notification("notifications/tools/list_changed").await;
+    assert!(began.elapsed() < Duration::from_secs(1), "told after {:?}", began.elapsed());
+    assert_eq!(client.tool_names().await, ["second"]);
+    client.call("first", json!({})).await.is_not_found("first");
+    assert!(stream.drain(Duration::from_millis(1500)).await.is_empty(), "told once");
+
+    gateway.publish_text("{\"tools\": [\n  {\"name\": \"third\", \"source\": }\n]}");
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    assert_eq!(client.tool_names().await, ["second"]);
+    let status = gateway.get("/status").await.json();
+    let said = status["registry"]["lastError"].as_str().unwrap_or_default();
+    assert!(said.contains("registry.json:2:"), "{status}");
+    assert_eq!(status["registry"]["stale"], true);
+    assert_eq!(gateway.get("/ready").await.status, 200, "readiness stays up");
+
+    gateway.publish(&renamed("third"));
+    stream.notification("notifications/tools/list_changed").await;
+    assert_eq!(client.tool_names().await, ["third"]);
+    let status = gateway.get("/status").await.json();
+    assert_eq!((&status["registry"]["lastError"], &status["registry"]["stale"]), (&Value::Null, &json!(false)));
+    assert!(stream.drain(Duration::from_millis(300)).await.is_empty());
+}
+
+// O10, N2: a call keeps the generation it began with
+#[tokio::test]
+async fn a_running_call_is_shaped_by_the_generation_it_began_with() {
+    let slow = target("a").tool("echo", ["q"]).handler("echo", |_, _| async move {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        Ok(json!({"structuredContent": {"one": 1, "two": 2}, "content": []}))
+    });
+    let shaped = |field: &str| {
+        let output = json!({"type": "object", "properties": {field: {"type": "number", "sourceField": format!("$.{field}")}}, "required": [field]});
+        json!({"tools": [{"name": "t", "source": {"target": "a", "tool": "echo"}, "outputSchema": output}]})
+    };
+    let (first, second) = (shaped("one"), shaped("two"));
+    let gateway = gateway().target(&slow).registry(&first).start().await;
+    let client = gateway.client().await;
+    let mut running = client.start_call("t", json!({}));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    gateway.publish(&second);
+    let reply = running.reply_within(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(reply.structured(), &json!({"one": 1}));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(client.call("t", json!({})).await.structured(), &json!({"two": 2}));
+}
+
+// F2, registry.md 2
+#[tokio::test]
+async fn an_empty_registry_does_not_replace_one_that_is_not() {
+    let a = target("a").tool("echo", ["q"]);
+    let gateway = gateway().target(&a).registry(&renamed("first")).start().await;
+    let client = gateway.client().await;
+    for empty in ["", "{}", "{\"tools\":[]}"] {
+        gateway.publish_text(empty);
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert_eq!(client.tool_names().await, ["first"], "{empty:?}");
+    }
+    gateway.publish(&renamed("second"));
+    until_first_is(&client, "second").await;
+}
+
+/// Publishes a registry past file and watcher.
+async fn swap(store: &Arc<RegistryStore>, text: &str) {
+    let (store, document) = (store.clone(), Fetched { name: "registry.json".into(), text: text.into() });
+    tokio::task::spawn_blocking(move || store.update(vec![document], Origin::Source)).await.unwrap().expect("a good registry");
+}
+
+/// How many calls the long test makes; `CALLS=1000000` for the whole of it.
+fn calls_wanted() -> usize {
+    std::env::var("CALLS").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000)
+}
+
+// F8, T2, L11, R-003-28, R-003-52: renamed field, injected value and projection all belong to one version
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_reply_is_explained_by_exactly_one_version() {
+    const CLIENTS: usize = 200;
+    let definition = json!({"name": "echo", "description": "", "inputSchema": {"type": "object", "properties": {
+        "nonce": {"type": "string"}, "stamp": {"type": "string"}}}});
+    let a = target("a").tool_def(definition).handler("echo", |arguments, _| async move {
+        Ok(json!({"content": [], "structuredContent": {"nonce": arguments["nonce"], "stamp": arguments["stamp"], "A": "A", "B": "B"}}))
+    });
+    let version = |letter: &str| {
+        json!({"tools": [{"name": "probe", "description": letter, "source": {"target": "a", "tool": "echo"},
+            "defaults": {"stamp": letter}, "hideFields": ["stamp"],
+            "outputSchema": {"type": "object", "properties": {
+                "nonce": {"type": "string", "sourceField": "$.nonce"},
+                "stamp": {"type": "string", "sourceField": "$.stamp"},
+                "letter": {"type": "string", "sourceField": format!("$.{letter}")}}, "required": ["nonce", "stamp", "letter"]}}]})
+    };
+    let gateway = gateway().target(&a).registry(&version("A")).start().await;
+    let store = gateway.handle.store().clone();
+    let over = Arc::new(AtomicBool::new(false));
+    let swaps = Arc::new(AtomicUsize::new(0));
+    let swapper = {
+        let (over, swaps, texts) = (over.clone(), swaps.clone(), [version("B").to_string(), version("A").to_string()]);
+        tokio::spawn(async move {
+            while !over.load(Relaxed) {
+                let text = &texts[swaps.fetch_add(1, Relaxed) % 2];
+                swap(&store, text).await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+    };
+    let each = calls_wanted() / CLIENTS;
+    let clients = (0..CLIENTS).map(|number| {
+        let url = gateway.url("/mcp");
+        tokio::spawn(async move {
+            let client = connect(url, if number % 2 == 0 { LEGACY } else { MODERN }).open().await;
+            let mut counts = [0usize; 2];
+            for call in 0..each {
+                let nonce = format!("{number}-{call}");
+                let reply = client.call("probe", json!({"nonce": nonce})).await;
+                let shaped = reply.structured();
+                assert_eq!(shaped["nonce"], nonce.as_str(), "{}", reply.raw);
+                assert_eq!(shaped["stamp"], shaped["letter"], "mixed: {}", reply.raw);
+                assert_eq!(shaped.as_object().map(|object| object.len()), Some(3), "{}", reply.raw);
+                counts[usize::from(shaped["stamp"] == "B")] += 1;
+            }
+            counts
+        })
+    });
+    let mut seen = [0usize; 2];
+    for client in clients.collect::<Vec<_>>() {
+        let counts = client.await.expect("no client fails");
+        seen[0] += counts[0];
+        seen[1] += counts[1];
+    }
+    over.store(true, Relaxed);
+    swapper.await.unwrap();
+    assert_eq!(seen[0] + seen[1], each * CLIENTS, "none lost");
+    assert_eq!(a.calls().len(), each * CLIENTS, "none doubled");
+    assert!(seen[0] > 0 && seen[1] > 0, "both versions were seen: {seen:?}");
+    eprintln!("{} calls, {} swaps, {seen:?} by version, 0 mixed, 0 lost", each * CLIENTS, swaps.load(Relaxed));
+}
+
+// R-003-27, R-003-30, R-003-32, R-005-9, F2, F4, F5, F10, L6, L7: over HTTP, with the real binary
+#[tokio::test]
+async fn a_registry_server_in_trouble_costs_nothing_and_a_restart_serves_what_was_good() {
+    let a = target("a").tool("echo", ["q"]);
+    let published = publisher(renamed("first").to_string()).await;
+    let elsewhere = publisher(renamed("evil").to_string()).await;
+    let state = tempfile::tempdir().unwrap();
+    let start = || {
+        process().target(&a).config(|config| {
+            config["registry"] = json!({"source": published.url(), "refreshInterval": "200ms", "auth": {"bearer": "${TOKEN}"}, "env": {"allow": []}});
+            config["stateDir"] = json!(state.path());
+        })
+    };
+    let running = start().env("TOKEN", "t-123").start_ready().await;
+    let client = running.client().await;
+    assert_eq!(client.tool_names().await, ["first"]);
+    assert!(published.requests()[0].contains("authorization: bearer t-123"), "{:?}", published.requests());
+    eventually("the server is asked with the tag it gave", || async {
+        published.requests().iter().any(|head| head.contains("if-none-match: \"v1\""))
+    })
+    .await;
+    published.publish(renamed("second").to_string());
+    until_first_is(&client, "second").await;
+    assert_eq!(running.log(&["registry refreshed successfully"]).len(), 2, "{}", running.stderr());
+
+    for mood in [Mood::Status(500), Mood::Truncated, Mood::Redirect(elsewhere.url()), Mood::Slowly] {
+        published.mood(mood.clone());
+        published.publish(renamed("third").to_string());
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert_eq!(client.tool_names().await, ["second"], "{mood:?}");
+        assert_eq!(client.call("second", json!({"q": 1})).await.structured()["tool"], "echo", "{mood:?}");
+    }
+    assert!(elsewhere.requests().is_empty(), "a redirect is not followed");
+    let status = running.get("/status").await.json();
+    assert!(status["registry"]["lastError"].is_string() && status["registry"]["stale"] == true, "{status}");
+    running.signal(libc::SIGKILL);
+    drop(running);
+
+    let restarted = start().env("TOKEN", "t-123").start_ready().await;
+    let client = restarted.client().await;
+    assert_eq!(client.tool_names().await, ["second"], "from the cache");
+    let status = restarted.get("/status").await.json();
+    assert_eq!((&status["registry"]["origin"], &status["registry"]["stale"]), (&json!("cache"), &json!(true)), "{status}");
+    published.mood(Mood::Well);
+    until_first_is(&client, "third").await;
+    assert_eq!(restarted.get("/status").await.json()["registry"]["stale"], false);
+}
+
+// F10, R-003-32: nothing to fall back on
+#[tokio::test]
+async fn without_a_registry_and_without_a_copy_the_start_fails_with_one_clear_line() {
+    let a = target("a").tool("echo", ["q"]);
+    let published = publisher("{}").await;
+    published.mood(Mood::Status(503));
+    let mut refused = process().target(&a).config(|config| config["registry"] = json!({"source": published.url()})).spawn();
+    assert_eq!(refused.wait().await.code(), Some(1));
+    let said = refused.stderr();
+    assert!(said.contains("503") && said.contains(&published.url()), "{said}");
+    let waiting = process()
+        .target(&a)
+        .config(|config| config["registry"] = json!({"source": published.url(), "onStart": "retry", "refreshInterval": "200ms"}))
+        .start()
+        .await;
+    assert_eq!(waiting.get("/ready").await.status, 503);
+    assert!(waiting.client().await.tool_names().await.is_empty(), "raw tools are never shown instead");
+    published.mood(Mood::Well);
+    published.publish(renamed("late").to_string());
+    eventually("it is ready", || async { waiting.get("/ready").await.status == 200 }).await;
+    assert_eq!(waiting.client().await.tool_names().await, ["late"]);
+}
+
+// operations.md 3 and surfaces.md 10, I2: reload and rollback need POST, JSON and the token
+#[tokio::test]
+async fn an_operator_can_reload_and_go_back_until_the_source_changes() {
+    let a = target("a").tool("echo", ["q"]);
+    let gateway = gateway()
+        .target(&a)
+        .registry(&renamed("first"))
+        .config(|config| config.admin_token = Some(transom_upstream::Secret::new("operators-only-token")))
+        .start()
+        .await;
+    let client = gateway.client().await;
+    gateway.publish(&renamed("second"));
+    until_first_is(&client, "second").await;
+    let admin = |path: &str| format!("http://{}{path}", gateway.admin_addr());
+    let versions = gateway.http.get(&admin("/api/generations")).await.json();
+    assert_eq!(versions["versions"][1]["added"], json!(["second"]), "{versions}");
+    assert_eq!(versions["versions"][1]["removed"], json!(["first"]), "{versions}");
+    let first = versions["versions"][0]["version"].as_u64().unwrap();
+    let body = json!({"version": first}).to_string();
+    let json_type = ("content-type", "application/json");
+    let token = ("authorization", "Bearer operators-only-token");
+    for (headers, status) in [
+        (vec![json_type], 401),
+        (vec![json_type, ("authorization", "Bearer wrong")], 401),
+        (vec![("content-type", "text/plain"), token], 415),
+        (vec![json_type, token, ("origin", "http://localhost")], 403),
+    ] {
+        assert_eq!(gateway.http.send("POST", &admin("/api/rollback"), &headers, body.clone()).await.status, status, "{headers:?}");
+    }
+    assert_eq!(gateway.http.send("GET", &admin("/api/rollback"), &[token], "").await.status, 405);
+    assert_eq!(client.tool_names().await, ["second"]);
+    let back = gateway.http.send("POST", &admin("/api/rollback"), &[json_type, token], body).await;
+    assert_eq!(back.json()["result"], "adopted", "{}", back.text());
+    until_first_is(&client, "first").await;
+    assert_eq!(gateway.get("/status").await.json()["registry"]["origin"], "rollback");
+    let unknown = gateway.http.send("POST", &admin("/api/rollback"), &[json_type, token], "{\"version\":99}").await;
+    assert_eq!(unknown.status, 409, "{}", unknown.text());
+    gateway.publish(&renamed("third"));
+    until_first_is(&client, "third").await;
+    let same = gateway.http.send("POST", &admin("/api/reload"), &[json_type, token], "{}").await;
+    assert_eq!((same.status, same.json()["result"].as_str()), (200, Some("unchanged")), "{}", same.text());
+}
