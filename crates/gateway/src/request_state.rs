@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_state_comes_back_only_for_what_it_was_given_for() {
         let seal = Seal::new(None).unwrap();
-        let binding = Binding { principal: &Principal::Anonymous, target: "t", source: b"tool" };
+        let binding = Binding { principal: &Principal::anonymous(), target: "t", source: b"tool" };
         let asked = sealed(&seal, &binding, Bytes::from_static(br#"{"resultType":"input_required","requestState":"inner \"state\""}"#));
         let text = std::str::from_utf8(&asked).unwrap();
         assert!(!text.contains("inner"));

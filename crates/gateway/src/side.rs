@@ -90,8 +90,8 @@ impl Handler for Side {
                 reply
             }
             "/health" => surface::health(&self.runtime),
-            "/ready" => surface::ready(&self.runtime),
-            "/status" if self.which == Which::Admin => surface::status(&self.runtime),
+            "/ready" => surface::ready(&self.runtime, self.which == Which::Admin || !self.runtime.authentication.is_configured()),
+            "/status" if self.which == Which::Admin => surface::status(&self.runtime, true),
             _ => self.refuse(Reject::UnknownPath, "Not found"),
         }
     }

@@ -1,5 +1,6 @@
 //! Tools for scripts: `/tools`, `/tools/{name}`, `/tools/{name}/invoke`. A call passes every stage like any other call.
 
+use crate::authenticate::Principal;
 use crate::generation::{Entry, Found, Kind};
 use crate::listener::answer::{Reply, json};
 use crate::listener::mcp::Endpoint;
@@ -68,7 +69,7 @@ fn definition(out: &mut Vec<u8>, entry: &Entry, compact: bool) {
 }
 
 /// `POST /tools/{name}/invoke` with `{"arguments": {…}}`.
-pub async fn invoke(endpoint: &Endpoint, name: &str, body: Bytes) -> Reply {
+pub async fn invoke(endpoint: &Endpoint, principal: &Principal, name: &str, body: Bytes) -> Reply {
     if name.is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
         return refusal(StatusCode::BAD_REQUEST, "invalid_name", "a tool name has 1 to 128 characters and no control characters", Value::Null);
     }
@@ -103,6 +104,7 @@ pub async fn invoke(endpoint: &Endpoint, name: &str, body: Bytes) -> Reply {
         started: Instant::now(),
         era: Era::Legacy,
         revision: Revision::NEWEST_LEGACY,
+        principal: principal.clone(),
         scope: Scope::default(),
         session_id: None,
         attached: None,
@@ -138,6 +140,7 @@ fn failed(failure: &Failure) -> Reply {
     let (status, code) = match failure {
         Failure::Rejected { reason: crate::reply::Reject::UnknownTool, .. } => (StatusCode::NOT_FOUND, "tool_not_found"),
         Failure::Rejected { reason, .. } => (StatusCode::BAD_REQUEST, reason.label()),
+        Failure::Challenged(challenge) => (failure.status(Era::Legacy), challenge.reason.label()),
         Failure::InvalidParams(_) => (StatusCode::BAD_REQUEST, "invalid_arguments"),
         Failure::Refused { .. } => (StatusCode::BAD_GATEWAY, "target_error"),
         Failure::Upstream { error, .. } => match error {
@@ -167,6 +170,7 @@ fn failed(failure: &Failure) -> Reply {
     reply
 }
 
-fn refusal(status: StatusCode, code: &str, message: &str, details: Value) -> Reply {
+/// A refusal as scripts read it.
+pub fn refusal(status: StatusCode, code: &str, message: &str, details: Value) -> Reply {
     json(status, value!({ "success": false, "error": { "code": code, "message": message, "details": details } }).to_string())
 }
