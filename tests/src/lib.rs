@@ -8,6 +8,7 @@
 pub mod client;
 pub mod gateway;
 pub mod http;
+pub mod issuer;
 pub mod logs;
 pub mod process;
 pub mod stdio;
@@ -17,6 +18,7 @@ pub mod target;
 pub use client::{Client, Reply};
 pub use gateway::{Gateway, gateway};
 pub use http::{Http, Raw, Stream};
+pub use issuer::{Issuer, api_key, issuer};
 pub use process::{Process, process};
 pub use serde_json::{Value, json};
 pub use target::{Context, Era, Hostile, Target, Transport, target};

@@ -79,7 +79,12 @@ mod tests {
         let retry = || Params::trusted(format!(r#"{{"name":"x","requestState":{token}}}"#));
         let back = opened(&seal, &binding, retry()).unwrap();
         assert_eq!(back.string("requestState").as_deref(), Some(r#"inner "state""#));
-        for other in [Binding { target: "u", ..binding_of(&binding) }, Binding { source: b"other", ..binding_of(&binding) }] {
+        let robot = Principal::of_key(&crate::config::ApiKey { id: "robot".into(), hash: [0; 32], claims: serde_json::Map::new() });
+        for other in [
+            Binding { principal: &robot, ..binding_of(&binding) },
+            Binding { target: "u", ..binding_of(&binding) },
+            Binding { source: b"other", ..binding_of(&binding) },
+        ] {
             assert!(opened(&seal, &other, retry()).is_err());
         }
         for forged in [r#""inner""#, "7", "\"\""] {

@@ -134,13 +134,12 @@ impl KeySet {
         self.keys.load_full()
     }
 
-    /// A token has a `kid` that is not there: looks whether the issuer has new keys. Whether there are other keys now.
-    /// One look serves all who wait for it, and strangers cannot cause more than one in a while.
-    pub(super) async fn look_again(&self) -> bool {
-        let seen = self.version.load(Relaxed);
+    /// A token has a `kid` that is not among these: looks whether the issuer has new keys. Whether there are other keys
+    /// now. One look serves all who wait for it, and strangers cannot cause more than one in a while.
+    pub(super) async fn look_beyond(&self, seen: &Keys) -> bool {
         let Ok(_place) = self.waiting.try_acquire() else { return false };
         let mut looking = self.looking.lock().await;
-        let changed = || self.version.load(Relaxed) != seen;
+        let changed = || self.version.load(Relaxed) != seen.version;
         if changed() || looking.asked.is_some_and(|at| at.elapsed() < PAUSE) {
             return changed();
         }
@@ -291,6 +290,8 @@ fn is_near(host: &str) -> bool {
     match host.trim_matches(['[', ']']).parse::<IpAddr>() {
         Ok(IpAddr::V4(address)) => address.is_loopback() || address.is_private(),
         Ok(IpAddr::V6(address)) => address.is_loopback() || address.is_unique_local(),
+        // A name that is a number may be an address in disguise.
+        Err(_) if host.starts_with(|first: char| first.is_ascii_digit()) => false,
         Err(_) => !host.contains('.') || [".localhost", ".local", ".internal", ".svc"].iter().any(|suffix| host.ends_with(suffix)),
     }
 }
@@ -342,4 +343,59 @@ fn usable(value: serde_json::Value) -> Option<Key> {
     };
     let key = DecodingKey::from_jwk(&jwk).ok().filter(|key| key.family() != AlgorithmFamily::Hmac)?;
     Some(Key { id: jwk.common.key_id, algorithm, curve, key })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // I5
+    #[test]
+    fn keys_come_over_https_or_from_nearby() {
+        for url in [
+            "https://login.example/keys",
+            "https://8.8.8.8/keys",
+            "http://localhost:8080/keys",
+            "http://127.0.0.1/keys",
+            "http://[::1]:1/keys",
+            "http://10.1.2.3/keys",
+            "http://192.168.0.9/keys",
+            "http://[fd00::1]/keys",
+            "http://keycloak:8080/keys",
+            "http://keycloak.auth.svc/keys",
+        ] {
+            assert!(client(&url.parse().unwrap(), Some(b"")).is_ok(), "{url}");
+        }
+        for url in [
+            "http://login.example/keys",
+            "http://8.8.8.8/keys",
+            "http://169.254.169.254/latest/meta-data/",
+            "http://[::ffff:169.254.169.254]/",
+            "http://[fe80::1]/",
+            "http://0.0.0.0/",
+            "http://134744072/keys",
+            "http://0x08080808/keys",
+            "http://0251.0376.0251.0376/",
+            "http://localhost.evil.example/",
+            "ftp://localhost/keys",
+        ] {
+            assert!(client(&url.parse().unwrap(), Some(b"")).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn keys_that_cannot_be_used_are_passed_over() {
+        let set = br#"{"keys":[
+            {"kty":"oct","k":"c2VjcmV0","kid":"symmetric"},
+            {"kty":"RSA","n":"AQAB","e":"AQAB","use":"enc","kid":"for encryption"},
+            {"kty":"RSA","n":"AQAB","e":"AQAB","alg":"RSA-OAEP","kid":"for encryption too"},
+            {"kty":"new","kid":"from the future"}, 7,
+            {"kty":"RSA","n":"AQAB","e":"AQAB","kid":"good"}]}"#;
+        let keys = parse(set).unwrap();
+        assert_eq!(keys.iter().map(|key| key.id.as_deref()).collect::<Vec<_>>(), [Some("good")]);
+        assert!(keys.iter().all(|key| key.fits(Algorithm::RS256) && !key.fits(Algorithm::ES256) && !key.fits(Algorithm::HS256)));
+        for bad in [&b""[..], b"[]", b"{}", b"{\"keys\":{}}", b"{\"keys\":["] {
+            assert!(parse(bad).is_err());
+        }
+    }
 }

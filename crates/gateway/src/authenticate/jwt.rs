@@ -46,7 +46,7 @@ impl Issuer {
             return Err(Refusal::Invalid("the algorithm of the token is not accepted"));
         }
         let mut keys = self.keys.current().ok_or_else(|| Refusal::KeysUnavailable(self.rules.issuer.clone()))?;
-        if !keys.have(header.kid.as_deref(), header.alg) && self.keys.look_again().await {
+        if !keys.have(header.kid.as_deref(), header.alg) && self.keys.look_beyond(&keys).await {
             keys = self.keys.current().unwrap_or(keys);
         }
         let mut refusal = Refusal::Invalid("the token is signed with a key that its issuer does not have");

@@ -71,7 +71,7 @@ impl Principal {
     }
 
     /// The owner of an API key.
-    fn of_key(key: &ApiKey) -> Principal {
+    pub(crate) fn of_key(key: &ApiKey) -> Principal {
         Principal(Arc::new(Identity {
             key: short(format!("key\0{}", key.id)),
             log_name: format!("key:{}", key.id),
