@@ -51,4 +51,9 @@ impl Verified {
         }
         shard.insert(hash, Entry { principal: principal.clone(), keys });
     }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|shard| shard.lock().unwrap().len()).sum()
+    }
 }
