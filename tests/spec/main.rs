@@ -1,6 +1,7 @@
 //! The specification as tests. One binary, because linking is what takes the time.
 
 mod architecture;
+mod authentication;
 mod browser;
 mod children;
 mod discovery;

@@ -104,7 +104,9 @@ impl Connect {
     /// of the stream.
     pub async fn open_sse(self) -> Client {
         let http = Http::new();
-        let mut stream = http.open("GET", &self.url, &[("accept", "text/event-stream")], "").await.unwrap_or_else(|error| panic!("{error}"));
+        let mut headers = vec![("accept", "text/event-stream")];
+        headers.extend(self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let mut stream = http.open("GET", &self.url, &headers, "").await.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(stream.status, 200, "GET {}", self.url);
         let event = timeout(PATIENCE, stream.next()).await.expect("an endpoint event in time").expect("an endpoint event");
         assert_eq!(event.name, "endpoint");
@@ -176,6 +178,16 @@ impl Client {
     async fn initialize(&self) -> Reply {
         let info = json!({"name": "transom-tests", "version": "1"});
         self.request("initialize", json!({"protocolVersion": self.0.revision, "capabilities": self.0.capabilities, "clientInfo": info})).await
+    }
+
+    /// Where a 2024-11-05 client sends its messages.
+    pub fn endpoint(&self) -> String {
+        self.0.sse.as_ref().map(|sse| sse.endpoint.clone()).expect("a 2024-11-05 client")
+    }
+
+    /// What was given to [`Connect::header`].
+    fn own_headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The headers a well-behaved client sends with this message.
@@ -284,7 +296,9 @@ impl Client {
     async fn exchange_sse(&self, sse: &Sse, message: Value) -> Reply {
         let (sender, receiver) = oneshot::channel();
         sse.waiting.lock().unwrap().insert(message["id"].to_string(), sender);
-        let posted = self.0.http.send("POST", &sse.endpoint, &[("content-type", "application/json")], message.to_string()).await;
+        let mut headers = vec![("content-type", "application/json")];
+        headers.extend(self.own_headers());
+        let posted = self.0.http.send("POST", &sse.endpoint, &headers, message.to_string()).await;
         let mut reply = Reply { status: posted.status, headers: posted.headers.clone(), events: true, ..Reply::default() };
         if posted.status >= 300 {
             reply.raw = posted.text();
@@ -407,6 +421,7 @@ impl Client {
         if self.0.revision.as_str() >= "2025-06-18" {
             headers.push(("mcp-protocol-version", self.0.revision.as_str()));
         }
+        headers.extend(self.own_headers());
         self.0.http.open("GET", &self.0.url, &headers, "").await.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -431,7 +446,9 @@ impl Client {
     /// Ends the session; returns the HTTP status.
     pub async fn delete(&self) -> u16 {
         let session = self.session().unwrap_or_default();
-        self.0.http.send("DELETE", &self.0.url, &[("mcp-session-id", session.as_str())], "").await.status
+        let mut headers = vec![("mcp-session-id", session.as_str())];
+        headers.extend(self.own_headers());
+        self.0.http.send("DELETE", &self.0.url, &headers, "").await.status
     }
 }
 

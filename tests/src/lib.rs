@@ -8,6 +8,7 @@
 pub mod client;
 pub mod gateway;
 pub mod http;
+pub mod issuer;
 pub mod logs;
 pub mod process;
 pub mod publisher;
@@ -18,6 +19,7 @@ pub mod target;
 pub use client::{Client, Reply};
 pub use gateway::{Gateway, gateway};
 pub use http::{Http, Raw, Stream};
+pub use issuer::{Issuer, api_key, issuer};
 pub use process::{Process, process};
 pub use publisher::{Mood, Publisher, publisher};
 pub use serde_json::{Value, json};

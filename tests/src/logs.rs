@@ -22,7 +22,7 @@ pub fn capture() -> Logs {
     static SINK: OnceLock<Sink> = OnceLock::new();
     let sink = SINK.get_or_init(|| {
         let sink = Sink::default();
-        let ours = EnvFilter::new("transom_gateway=debug,transom_upstream=debug");
+        let ours = EnvFilter::new("transom_gateway=trace,transom_upstream=trace");
         tracing_subscriber::fmt().json().with_env_filter(ours).with_writer(sink.clone()).init();
         sink
     });

@@ -71,7 +71,7 @@ pub enum StartError {
     /// Anybody could call anything.
     #[error(
         "refusing to listen on {0} without authentication: anybody who can reach it could call every tool; \
-         listen on 127.0.0.1, or set allowUnauthenticated: true if the network is trusted"
+         listen on 127.0.0.1, configure policies.authentication, or set allowUnauthenticated: true if the network is trusted"
     )]
     Unauthenticated(SocketAddr),
     /// The certificate or its key.
@@ -87,7 +87,7 @@ pub enum StartError {
 
 /// Binds the listeners and starts to connect every target.
 pub async fn bind(config: Config) -> Result<Bound, StartError> {
-    if !config.listen.ip().is_loopback() && !config.allow_unauthenticated {
+    if !config.listen.ip().is_loopback() && !config.allow_unauthenticated && config.authentication.is_none() {
         return Err(StartError::Unauthenticated(config.listen));
     }
     let tls = config.tls.clone().map(Tls::load).transpose().map_err(StartError::Tls)?;
@@ -102,7 +102,7 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
     let gate = Gate::new(&config.allowed_hosts, &config.allowed_origins, bind);
     let (ended, when_ended) = watch::channel(false);
     let runtime = Runtime::new(&config, Arc::new(seal), gate, when_ended);
-    if config.allow_unauthenticated {
+    if config.allow_unauthenticated && config.authentication.is_none() {
         tracing::warn!(event = "unsafe_option", name = "allowUnauthenticated", "anybody who can reach the listener can call every tool");
         runtime.metrics.unsafe_option("allowUnauthenticated");
     }
@@ -249,6 +249,12 @@ impl Handle {
         note(current.session_key != config.session_key, "sessionKey");
         note(current.state_dir != config.state_dir, "stateDir");
         note(current.allow_unauthenticated != config.allow_unauthenticated, "allowUnauthenticated");
+        // What others can reach does not open up to everybody while it runs.
+        let opens_up = config.authentication.is_none() && !self.bind.is_loopback() && !current.allow_unauthenticated;
+        note(opens_up, "policies.authentication");
+        if !opens_up {
+            self.runtime.authentication.replace(config.authentication.clone());
+        }
         self.runtime.gate.store(Arc::new(Gate::new(&config.allowed_hosts, &config.allowed_origins, self.bind)));
         if let Ok(mut readiness) = self.runtime.readiness.lock() {
             *readiness = config.readiness;

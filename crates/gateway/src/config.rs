@@ -289,7 +289,7 @@ pub struct JwtIssuer {
     pub audiences: Vec<String>,
     /// Where its keys are.
     pub jwks: Jwks,
-    /// Algorithms that count, in the names of RFC 7518; never a symmetric one.
+    /// Algorithms that count, in the names of RFC 7518; never a symmetric one. None named: every one we know.
     pub algorithms: Vec<String>,
     /// Scopes that every token must carry.
     pub scopes: Vec<String>,

@@ -2,6 +2,8 @@
 //!
 //! Every stream has a bounded queue. A reader that does not keep up loses its stream, and nobody else notices.
 
+use crate::authenticate::Principal;
+use crate::authenticate::shares::{Share, Shares};
 use crate::generation::Kind;
 use crate::message::Scope;
 use crate::metrics::Metrics;
@@ -16,6 +18,8 @@ use transom_upstream::SessionKey;
 
 const QUEUE: usize = 64;
 const STREAMS: usize = 10_000;
+/// Streams of one authenticated principal.
+const STREAMS_EACH: usize = 32;
 const WATCHED: usize = 100_000;
 const WATCHED_EACH: usize = 1_000;
 
@@ -78,6 +82,7 @@ struct Open {
     wants: Wants,
     session: Option<SessionKey>,
     scope: Scope,
+    _share: Share,
 }
 
 #[derive(Default)]
@@ -90,6 +95,8 @@ struct Inner {
 pub struct Hub {
     inner: Mutex<Inner>,
     next: AtomicU64,
+    /// Streams of every kind, those of the surfaces included.
+    shares: Arc<Shares>,
     metrics: Arc<Metrics>,
 }
 
@@ -121,18 +128,24 @@ impl Drop for Stream {
 impl Hub {
     /// No streams.
     pub fn new(metrics: Arc<Metrics>) -> Arc<Hub> {
-        Arc::new(Hub { inner: Mutex::default(), next: AtomicU64::new(1), metrics })
+        Arc::new(Hub { inner: Mutex::default(), next: AtomicU64::new(1), shares: Shares::new(STREAMS_EACH), metrics })
+    }
+
+    /// A place for a stream that is kept elsewhere; `None` if its principal has too many.
+    pub fn share(&self, principal: &Principal) -> Option<Share> {
+        self.shares.take(principal)
     }
 
     /// Opens a stream; `None` if there are too many.
-    pub fn open(self: &Arc<Self>, wants: Wants, session: Option<SessionKey>, scope: Scope) -> Option<Stream> {
+    pub fn open(self: &Arc<Self>, wants: Wants, session: Option<SessionKey>, scope: Scope, principal: &Principal) -> Option<Stream> {
+        let share = self.shares.take(principal)?;
         let (sender, messages) = mpsc::channel(QUEUE);
         let id = self.next.fetch_add(1, Relaxed);
         let mut inner = self.inner.lock().ok()?;
         if inner.streams.len() >= STREAMS {
             return None;
         }
-        inner.streams.insert(id, Open { sender, wants, session, scope });
+        inner.streams.insert(id, Open { sender, wants, session, scope, _share: share });
         drop(inner);
         self.metrics.streams.inc();
         Some(Stream { id, messages, hub: self.clone() })

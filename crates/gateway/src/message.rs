@@ -25,6 +25,8 @@ pub struct Context {
     pub era: Era,
     /// Which revision, as far as the request says.
     pub revision: Revision,
+    /// Who sent it; found out by [`crate::authenticate`] before its body was read.
+    pub principal: Principal,
     /// Which part of the catalog it may see and use.
     pub scope: Scope,
     /// The session id it came with.

@@ -226,7 +226,9 @@ impl Line<'_> {
         }
         out.extend_from_slice(b",\"generation\":");
         out.extend_from_slice(itoa::Buffer::new().format(self.context.generation.number).as_bytes());
-        out.extend_from_slice(b",\"principal\":\"anonymous\",\"outcome\":\"");
+        out.extend_from_slice(b",\"principal\":");
+        write::string(out, self.context.principal.log_name());
+        out.extend_from_slice(b",\"outcome\":\"");
         out.extend_from_slice(self.outcome().as_bytes());
         out.push(b'"');
         if let Err(failure) = self.outcome {
@@ -254,6 +256,10 @@ impl Line<'_> {
             out.extend_from_slice(entry.exposed().escape_debug().to_string().as_bytes());
             out.extend_from_slice(b" target=");
             out.extend_from_slice(entry.target_name().escape_debug().to_string().as_bytes());
+        }
+        if !self.context.principal.is_anonymous() {
+            out.extend_from_slice(b" principal=");
+            out.extend_from_slice(self.context.principal.log_name().escape_debug().to_string().as_bytes());
         }
         out.extend_from_slice(format!(" {} {:.1?} own={:.1?}", self.outcome(), self.took, self.own).as_bytes());
         if let Err(failure) = self.outcome {

@@ -1,7 +1,7 @@
 //! Every way a request can end, and what the client reads then. The one place where a failure becomes a reply.
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use std::time::Duration;
 use transom_protocol::error::{self, shorten};
 use transom_protocol::json::Json;
@@ -66,6 +66,14 @@ pub enum Reject {
     AdminWrite,
     /// Arguments that the tool does not take.
     Arguments(transom_registry::Rejected),
+    /// No credentials, or none that count.
+    Unauthenticated,
+    /// Good credentials that lack a scope.
+    InsufficientScope,
+    /// Credentials in the address.
+    QueryToken,
+    /// Credentials that cannot be judged, because the keys of their issuer are not there.
+    KeysUnavailable,
 }
 
 impl Reject {
@@ -99,20 +107,27 @@ impl Reject {
             Reject::Framing => "framing",
             Reject::AdminWrite => "admin_write",
             Reject::Arguments(reason) => reason.label(),
+            Reject::Unauthenticated => "unauthenticated",
+            Reject::InsufficientScope => "insufficient_scope",
+            Reject::QueryToken => "query_token",
+            Reject::KeysUnavailable => "keys_unavailable",
         }
     }
 
     /// The status that goes with it when nothing else decides.
     fn status(self) -> StatusCode {
         match self {
-            Reject::Origin | Reject::Host => StatusCode::FORBIDDEN,
+            Reject::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Reject::Origin | Reject::Host | Reject::InsufficientScope => StatusCode::FORBIDDEN,
             Reject::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Reject::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Reject::ContentEncoding | Reject::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Reject::Accept => StatusCode::NOT_ACCEPTABLE,
             Reject::UnknownSession | Reject::UnknownPath => StatusCode::NOT_FOUND,
             Reject::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining => StatusCode::SERVICE_UNAVAILABLE,
+            Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining | Reject::KeysUnavailable => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Reject::UnknownMethod | Reject::UnknownTool => StatusCode::OK,
             _ => StatusCode::BAD_REQUEST,
         }
@@ -123,7 +138,7 @@ impl Reject {
             Reject::Parse => error::PARSE,
             Reject::HeaderMismatch => error::HEADER_MISMATCH,
             Reject::UnsupportedVersion => error::UNSUPPORTED_VERSION,
-            Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining => error::OVERLOADED,
+            Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining | Reject::KeysUnavailable => error::OVERLOADED,
             Reject::UnknownMethod => error::METHOD_NOT_FOUND,
             Reject::UnknownTool => error::INVALID_PARAMS,
             _ => error::INVALID_REQUEST,
@@ -141,6 +156,8 @@ pub enum Failure {
         /// What the client reads.
         error: Box<RpcError>,
     },
+    /// Refused by the gateway until the client shows other credentials.
+    Challenged(Box<Challenge>),
     /// A target's own error, with its name.
     Refused {
         /// Which target.
@@ -181,6 +198,17 @@ pub enum Failure {
     Internal,
 }
 
+/// What a client reads that has to show other credentials.
+#[derive(Debug)]
+pub struct Challenge {
+    /// Which rule.
+    pub reason: Reject,
+    /// What went wrong.
+    pub message: String,
+    /// `WWW-Authenticate`: how to get better ones.
+    pub header: HeaderValue,
+}
+
 impl Failure {
     /// Refused by this rule, with this text.
     pub fn rejected(reason: Reject, message: impl Into<String>) -> Failure {
@@ -210,6 +238,7 @@ impl Failure {
         match self {
             Failure::Rejected { reason, .. } => Some(*reason),
             Failure::Arguments { reason, .. } => Some(Reject::Arguments(*reason)),
+            Failure::Challenged(challenge) => Some(challenge.reason),
             Failure::Upstream { error: CallError::Overloaded, .. } => Some(Reject::Overloaded),
             _ => None,
         }
@@ -218,9 +247,9 @@ impl Failure {
     /// The value of the metric label `error_type`.
     pub fn error_type(&self) -> ErrorType {
         match self {
-            Failure::Rejected { .. } | Failure::InvalidParams(_) => ErrorType::Rejected,
             Failure::Arguments { .. } => ErrorType::ToolError,
             Failure::Absent { .. } => ErrorType::Unavailable,
+            Failure::Rejected { .. } | Failure::Challenged(_) | Failure::InvalidParams(_) => ErrorType::Rejected,
             Failure::Refused { .. } => ErrorType::TargetError,
             Failure::Upstream { error, .. } => ErrorType::of(error),
             Failure::Cancelled => ErrorType::Cancelled,
@@ -233,15 +262,27 @@ impl Failure {
         match self {
             Failure::Rejected { reason: Reject::UnknownMethod, .. } if era == Era::Modern => StatusCode::NOT_FOUND,
             Failure::Rejected { reason, .. } => reason.status(),
+            Failure::Challenged(challenge) => challenge.reason.status(),
             Failure::Upstream { error: CallError::Overloaded, .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::OK,
+        }
+    }
+
+    /// How to get better credentials, where that is the problem.
+    pub fn challenge(&self) -> Option<&HeaderValue> {
+        match self {
+            Failure::Challenged(challenge) => Some(&challenge.header),
+            _ => None,
         }
     }
 
     /// When to come back, for refusals that pass.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Failure::Rejected { reason: Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining, .. }
+            Failure::Rejected {
+                reason: Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining | Reject::KeysUnavailable,
+                ..
+            }
             | Failure::Upstream { error: CallError::Overloaded, .. } => Some(Duration::from_secs(1)),
             Failure::Upstream { error: CallError::Unavailable { retry_after, .. }, .. } | Failure::Absent { retry_after, .. } => {
                 Some(retry_after.unwrap_or(Duration::from_secs(1)))
@@ -254,6 +295,7 @@ impl Failure {
     pub fn rpc(&self) -> RpcError {
         match self {
             Failure::Rejected { error, .. } => (**error).clone(),
+            Failure::Challenged(challenge) => RpcError::new(challenge.reason.code(), challenge.message.clone()),
             Failure::Refused { server, error } => with_server(error, server),
             Failure::Upstream { server, error } => upstream_error(server, error),
             Failure::Absent { server, message, .. } => {

@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_state_comes_back_only_for_what_it_was_given_for() {
         let seal = Seal::new(None).unwrap();
-        let binding = Binding { principal: &Principal::Anonymous, target: "t", source: b"tool" };
+        let binding = Binding { principal: &Principal::anonymous(), target: "t", source: b"tool" };
         let asked = sealed(&seal, &binding, Bytes::from_static(br#"{"resultType":"input_required","requestState":"inner \"state\""}"#));
         let text = std::str::from_utf8(&asked).unwrap();
         assert!(!text.contains("inner"));
@@ -79,7 +79,12 @@ mod tests {
         let retry = || Params::trusted(format!(r#"{{"name":"x","requestState":{token}}}"#));
         let back = opened(&seal, &binding, retry()).unwrap();
         assert_eq!(back.string("requestState").as_deref(), Some(r#"inner "state""#));
-        for other in [Binding { target: "u", ..binding_of(&binding) }, Binding { source: b"other", ..binding_of(&binding) }] {
+        let robot = Principal::of_key(&crate::config::ApiKey { id: "robot".into(), hash: [0; 32], claims: serde_json::Map::new() });
+        for other in [
+            Binding { principal: &robot, ..binding_of(&binding) },
+            Binding { target: "u", ..binding_of(&binding) },
+            Binding { source: b"other", ..binding_of(&binding) },
+        ] {
             assert!(opened(&seal, &other, retry()).is_err());
         }
         for forged in [r#""inner""#, "7", "\"\""] {

@@ -1,5 +1,6 @@
 //! What the stages and surfaces share: the current generation, sessions, streams, targets, counters.
 
+use crate::authenticate::InForce;
 use crate::config::{Config, Naming, Readiness};
 use crate::generation::{CheckedOffer, Generation, Registry, Slot, View};
 use crate::hub::{Hub, Watcher};
@@ -46,6 +47,8 @@ pub struct Runtime {
     pub metrics: Arc<Metrics>,
     /// `tool-changed` events.
     pub events: broadcast::Sender<Arc<ToolChanged>>,
+    /// Who may come in, as configured.
+    pub authentication: Arc<InForce>,
     /// Host and origin rules, as configured.
     pub gate: ArcSwap<crate::listener::gate::Gate>,
     /// What `/ready` asks for.
@@ -126,6 +129,7 @@ impl Runtime {
             hub,
             metrics,
             events: broadcast::Sender::new(64),
+            authentication: InForce::new(config.authentication.clone(), config.tls.is_some()),
             gate: ArcSwap::from_pointee(gate),
             readiness: Mutex::new(config.readiness),
             draining: AtomicBool::new(false),

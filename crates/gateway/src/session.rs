@@ -5,6 +5,8 @@
 //! used. What this replica keeps beside it (calls in flight, questions to the client) is bounded and may be forgotten.
 
 use crate::authenticate::Principal;
+use crate::authenticate::shares::{Share, Shares};
+use crate::authenticate::validity::Validity;
 use crate::generation::Generation;
 use crate::hub::{Stream, Watcher};
 use crate::message::{Call, Control, Identified, InSession, List};
@@ -28,6 +30,8 @@ const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 const IDLE: Duration = Duration::from_secs(30 * 60);
 const OPENING: Duration = Duration::from_secs(10);
 const SESSIONS: usize = 10_000;
+/// Sessions of one authenticated principal.
+const SESSIONS_EACH: usize = 100;
 const IN_FLIGHT: usize = 1_024;
 const OWED: usize = 64;
 const ENDED: usize = 100_000;
@@ -126,6 +130,11 @@ impl Session {
         self.level.lock().ok()?.clone()
     }
 
+    /// Whether this principal owns it.
+    pub fn belongs_to(&self, principal: &Principal) -> bool {
+        self.principal == principal.key()
+    }
+
     fn touch(&self) {
         self.last_used.store(now(), Relaxed);
     }
@@ -182,7 +191,13 @@ pub enum Opened {
     Full,
 }
 
-type Shard = Mutex<HashMap<String, Arc<Session>, RandomState>>;
+type Shard = Mutex<HashMap<String, Held, RandomState>>;
+
+/// A session and its place among those of its principal.
+struct Held {
+    session: Arc<Session>,
+    _share: Share,
+}
 
 /// Every session this replica knows.
 pub struct Sessions {
@@ -190,6 +205,7 @@ pub struct Sessions {
     shards: [Shard; SHARDS],
     ended: Mutex<(HashSet<u128>, VecDeque<u128>)>,
     count: AtomicU64,
+    shares: Arc<Shares>,
 }
 
 fn now() -> u64 {
@@ -204,7 +220,7 @@ fn unix_now() -> u64 {
 impl Sessions {
     /// With the key that seals ids.
     pub fn new(seal: Arc<Seal>) -> Sessions {
-        Sessions { seal, shards: Default::default(), ended: Mutex::default(), count: AtomicU64::new(0) }
+        Sessions { seal, shards: Default::default(), ended: Mutex::default(), count: AtomicU64::new(0), shares: Shares::new(SESSIONS_EACH) }
     }
 
     /// How many there are.
@@ -233,15 +249,16 @@ impl Sessions {
         record.extend_from_slice(principal.key().as_bytes());
         let token = self.seal.seal(PURPOSE, &record)?;
         let session = Arc::new(Session::new(key, revision, abilities, client_info, principal));
-        self.insert(token.clone(), session.clone()).then_some((token, session))
+        self.insert(token.clone(), session.clone(), principal).then_some((token, session))
     }
 
-    fn insert(&self, token: String, session: Arc<Session>) -> bool {
+    fn insert(&self, token: String, session: Arc<Session>, principal: &Principal) -> bool {
         if self.count.load(Relaxed) >= SESSIONS as u64 {
             return false;
         }
+        let Some(share) = self.shares.take(principal) else { return false };
         let Ok(mut shard) = self.shard(&token).lock() else { return false };
-        if shard.insert(token, session).is_none() {
+        if shard.insert(token, Held { session, _share: share }).is_none() {
             self.count.fetch_add(1, Relaxed);
         }
         true
@@ -250,9 +267,9 @@ impl Sessions {
     /// The session behind an id, for this principal.
     pub fn open(&self, token: &str, principal: &Principal) -> Opened {
         if let Ok(shard) = self.shard(token).lock()
-            && let Some(session) = shard.get(token)
+            && let Some(Held { session, .. }) = shard.get(token)
         {
-            if session.principal != principal.key() {
+            if !session.belongs_to(principal) {
                 return Opened::Unknown;
             }
             session.touch();
@@ -264,7 +281,7 @@ impl Sessions {
         }
         let session = Arc::new(Session::new(key, revision, abilities, None, principal));
         session.ready.store(true, Relaxed);
-        if self.insert(token.to_owned(), session.clone()) { Opened::Yes(session) } else { Opened::Full }
+        if self.insert(token.to_owned(), session.clone(), principal) { Opened::Yes(session) } else { Opened::Full }
     }
 
     fn read(&self, token: &str, principal: &Principal) -> Option<(SessionKey, Revision, Abilities)> {
@@ -306,7 +323,7 @@ impl Sessions {
         let mut gone = Vec::new();
         for shard in &self.shards {
             let Ok(mut shard) = shard.lock() else { continue };
-            shard.retain(|_, session| {
+            shard.retain(|_, Held { session, .. }| {
                 let idle = now.saturating_sub(session.last_used.load(Relaxed));
                 let limit = if session.ready.load(Relaxed) { IDLE } else { OPENING };
                 let keep =
@@ -412,6 +429,8 @@ pub struct Listening {
     pub first: Option<Bytes>,
     /// The last message on it, when it is ended from our side.
     pub last: Option<Bytes>,
+    /// How long whoever opened it may listen.
+    pub validity: Validity,
     runtime: Arc<Runtime>,
 }
 
@@ -495,10 +514,11 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                         format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{}\":{}}}}}", meta::SUBSCRIPTION_ID, String::from_utf8_lossy(id.raw()));
                     write::result(id.raw(), result.as_bytes())
                 });
-                let stream = self.runtime.hub.open(wants, session.map(|session| session.key), context.scope.clone());
+                let stream = self.runtime.hub.open(wants, session.map(|session| session.key), context.scope.clone(), &principal);
                 let stream = stream.ok_or_else(|| Failure::rejected(Reject::StreamCap, "Too many streams; try again later"))?;
                 let watcher = stream.watcher();
-                let listening = Listening { stream, first, last, runtime: self.runtime.clone() };
+                let listening =
+                    Listening { stream, first, last, validity: self.runtime.authentication.validity(&principal), runtime: self.runtime.clone() };
                 for uri in uris {
                     // A resource nobody offers is not an error of the subscription; it just never changes.
                     let _ = self.runtime.watch(&context.generation, watcher, &uri, true);

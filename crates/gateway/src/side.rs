@@ -116,8 +116,8 @@ impl Handler for Side {
                 reply
             }
             "/health" => surface::health(&self.runtime),
-            "/ready" => surface::ready(&self.runtime),
-            "/status" if self.which == Which::Admin => surface::status(&self.runtime),
+            "/ready" => surface::ready(&self.runtime, self.which == Which::Admin || !self.runtime.authentication.is_configured()),
+            "/status" if self.which == Which::Admin => surface::status(&self.runtime, true),
             "/api/generations" if self.which == Which::Admin => admin::generations(&self.runtime),
             _ => self.refuse(Reject::UnknownPath, "Not found"),
         }

@@ -162,17 +162,21 @@ fn listen(listening: Listening) -> Reply {
         if open.ended {
             return None;
         }
-        tokio::select! {
-            message = open.listening.stream.next() => match message {
-                Some(message) => Some((sse::event(&message), open)),
-                None => {
-                    open.ended = true;
-                    let last = open.listening.last.take();
-                    Some((last.map_or_else(|| Bytes::from_static(b": the server closed this stream\n\n"), |last| sse::event(&last)), open))
-                }
-            },
-            _ = open.alive.tick() => Some((sse::KEEP_ALIVE, open)),
-        }
+        let message = tokio::select! {
+            biased;
+            () = open.listening.validity.over() => None,
+            message = open.listening.stream.next() => message,
+            _ = open.alive.tick() => return Some((sse::KEEP_ALIVE, open)),
+        };
+        let chunk = match message {
+            Some(message) => sse::event(&message),
+            None => {
+                open.ended = true;
+                let last = open.listening.last.take();
+                last.map_or_else(|| Bytes::from_static(b": the server closed this stream\n\n"), |last| sse::event(&last))
+            }
+        };
+        Some((chunk, open))
     }))
 }
 
@@ -189,10 +193,18 @@ pub fn failed(failure: &Failure, era: Era, id: Option<&Id>) -> Reply {
         let seconds = after.as_secs().max(1);
         reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
+    challenged(&mut reply, failure);
     if matches!(failure.reason(), Some(Reject::Draining | Reject::BodyTooLarge | Reject::BodyTimeout | Reject::Framing)) {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     reply
+}
+
+/// Tells a client without good credentials how to get some.
+pub fn challenged(reply: &mut Reply, failure: &Failure) {
+    if let Some(challenge) = failure.challenge() {
+        reply.headers_mut().insert(header::WWW_AUTHENTICATE, challenge.clone());
+    }
 }
 
 /// `405` with what is allowed.

@@ -1,12 +1,13 @@
 //! Who answers which path of the main listener, and what is refused before anybody does.
 
+use crate::authenticate::{Principal, metadata};
 use crate::listener::Handler;
-use crate::listener::answer::{Reply, failed, not_allowed, status};
+use crate::listener::answer::{Reply, failed, json, not_allowed, status};
 use crate::listener::body::{self, ReplyBody};
 use crate::listener::gate::Verdict;
 use crate::listener::headers::McpHeaders;
 use crate::listener::legacy_sse::LegacySse;
-use crate::listener::mcp::Endpoint;
+use crate::listener::mcp::{Endpoint, Head};
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
 use crate::surface;
@@ -53,6 +54,14 @@ enum Place {
     Sse,
     Messages,
     Surface(surface::Route),
+    Metadata,
+}
+
+impl Place {
+    /// Whether anybody may come here: probes, and clients that are yet to get a token.
+    fn is_open(&self) -> bool {
+        matches!(self, Place::Metadata | Place::Surface(surface::Route::Health | surface::Route::Ready))
+    }
 }
 
 impl Edge {
@@ -80,10 +89,28 @@ impl Edge {
     }
 
     async fn answer_at(&self, place: Place, parts: &http::request::Parts, body: Incoming) -> Reply {
-        if self.endpoint.runtime.closing.load(Relaxed) && !matches!(place, Place::Surface(surface::Route::Health | surface::Route::Ready)) {
+        if self.endpoint.runtime.closing.load(Relaxed) && !place.is_open() {
             return self.refuse(Reject::Draining, "The gateway is shutting down; try again elsewhere or later");
         }
+        // Before the body is read: strangers cost us a head.
+        let principal = if place.is_open() {
+            Principal::anonymous()
+        } else {
+            match self.endpoint.runtime.authentication.identify(&parts.headers, &parts.uri).await {
+                Ok(principal) => principal,
+                Err(failure) if matches!(place, Place::Surface(_)) => return self.turned_away(&failure),
+                Err(failure) => return self.refused(&failure),
+            }
+        };
         match place {
+            Place::Metadata if parts.method == Method::GET => {
+                let found = self.endpoint.runtime.authentication.now().metadata(&parts.headers, &parts.uri);
+                found.map_or_else(
+                    || self.refuse(Reject::UnknownPath, "Not found: there is nothing here that needs a token"),
+                    |found| json(StatusCode::OK, found),
+                )
+            }
+            Place::Metadata => not_allowed("Method not allowed", "GET"),
             Place::Mcp(server) => {
                 let headers = match McpHeaders::read(&parts.headers) {
                     Ok(headers) => headers,
@@ -93,20 +120,21 @@ impl Edge {
                     Ok(scope) => scope,
                     Err(failure) => return self.refused(&failure),
                 };
+                let head = Head { headers, principal };
                 match parts.method {
                     Method::POST => match self.read(&parts.headers, body).await {
-                        Ok((bytes, admitted)) => self.endpoint.post(headers, scope, bytes, admitted).await,
+                        Ok((bytes, admitted)) => self.endpoint.post(head, scope, bytes, admitted).await,
                         Err(failure) => self.refused(&failure),
                     },
-                    Method::GET => self.endpoint.get(headers, scope).await,
-                    Method::DELETE => self.endpoint.delete(headers).await,
+                    Method::GET => self.endpoint.get(head, scope).await,
+                    Method::DELETE => self.endpoint.delete(head).await,
                     _ => not_allowed("Method not allowed", "GET, POST, DELETE"),
                 }
             }
-            Place::Sse if parts.method == Method::GET => self.legacy.open(&self.endpoint),
+            Place::Sse if parts.method == Method::GET => self.legacy.open(&self.endpoint, &principal),
             Place::Sse => not_allowed("Method not allowed", "GET"),
             Place::Messages if parts.method == Method::POST => match self.read(&parts.headers, body).await {
-                Ok((bytes, admitted)) => self.legacy.post(&self.endpoint, parts.uri.query().unwrap_or(""), bytes, admitted),
+                Ok((bytes, admitted)) => self.legacy.post(&self.endpoint, principal, parts.uri.query().unwrap_or(""), bytes, admitted),
                 Err(failure) => self.refused(&failure),
             },
             Place::Messages => not_allowed("Method not allowed", "POST"),
@@ -118,7 +146,7 @@ impl Edge {
                     },
                     _ => Bytes::new(),
                 };
-                surface::answer(&self.endpoint, route, &parts.method, parts.uri.query().unwrap_or(""), bytes).await
+                surface::answer(&self.endpoint, &principal, route, &parts.method, parts.uri.query().unwrap_or(""), bytes).await
             }
         }
     }
@@ -153,6 +181,14 @@ impl Edge {
         self.refused(&Failure::rejected(reason, message))
     }
 
+    /// A refusal as scripts read it.
+    fn turned_away(&self, failure: &Failure) -> Reply {
+        if let Some(reason) = failure.reason() {
+            self.endpoint.runtime.rejected(reason);
+        }
+        surface::refused(failure)
+    }
+
     fn refused(&self, failure: &Failure) -> Reply {
         if let Some(reason) = failure.reason() {
             self.endpoint.runtime.rejected(reason);
@@ -167,6 +203,7 @@ fn place(path: &str) -> Option<Place> {
         "/mcp" => Some(Place::Mcp(None)),
         "/sse" => Some(Place::Sse),
         "/messages" => Some(Place::Messages),
+        _ if path.starts_with(metadata::WELL_KNOWN) => Some(Place::Metadata),
         _ => match path.strip_prefix("/mcp/") {
             Some(target) if !target.is_empty() && !target.contains('/') => {
                 percent_decode_str(target).decode_utf8().ok().map(|target| Place::Mcp(Some(target.into_owned())))
@@ -229,7 +266,7 @@ fn with_origin(mut reply: Reply, origin: Option<String>) -> Reply {
         let headers = reply.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::VARY, HeaderValue::from_static("origin"));
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("mcp-session-id"));
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("mcp-session-id, www-authenticate"));
     }
     reply
 }

@@ -53,13 +53,13 @@ impl Drop for Connected {
 
 impl LegacySse {
     /// Opens a stream; its first event says where to send messages.
-    pub fn open(&self, endpoint: &Endpoint) -> Reply {
+    pub fn open(&self, endpoint: &Endpoint, principal: &Principal) -> Reply {
         let refused = || failed(&Failure::rejected(Reject::StreamCap, "Too many streams; try again later"), Era::Legacy, None);
         let (answers, receiver) = mpsc::channel(QUEUE);
         let key = SessionKey(rand::random());
         let token = format!("{:032x}{:032x}", rand::random::<u128>(), key.0);
-        let session = Arc::new(Session::new(key, Revision::V2024_11_05, Abilities::default(), None, &Principal::Anonymous));
-        let Some(changes) = endpoint.runtime.hub.open(Wants::legacy(), Some(key), Scope::default()) else { return refused() };
+        let session = Arc::new(Session::new(key, Revision::V2024_11_05, Abilities::default(), None, principal));
+        let Some(changes) = endpoint.runtime.hub.open(Wants::legacy(), Some(key), Scope::default(), principal) else { return refused() };
         match self.clients.lock() {
             Ok(mut clients) if clients.len() < CONNECTIONS => clients.insert(token.clone(), Client { session, answers }),
             _ => return refused(),
@@ -67,32 +67,35 @@ impl LegacySse {
         let first = Bytes::from(format!("event: endpoint\ndata: /messages?sessionId={token}\n\n"));
         let connected = Connected { token, key, legacy: self.clone(), endpoint: endpoint.clone() };
         let alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
-        let state = (receiver, changes, alive, VecDeque::from([first]), connected);
-        event_stream(futures_util::stream::unfold(state, |(mut receiver, mut changes, mut alive, mut ready, connected)| async move {
+        let validity = endpoint.runtime.authentication.validity(principal);
+        let state = (receiver, changes, alive, VecDeque::from([first]), (connected, validity));
+        event_stream(futures_util::stream::unfold(state, |(mut receiver, mut changes, mut alive, mut ready, (connected, mut validity))| async move {
             if ready.is_empty() {
                 tokio::select! {
+                    biased;
+                    () = validity.over() => return None,
                     answer = receiver.recv() => ready.push_back(sse::event(&answer?)),
                     change = changes.next() => ready.push_back(sse::event(&change?)),
                     _ = alive.tick() => ready.push_back(sse::KEEP_ALIVE),
                 }
             }
             let chunk = ready.pop_front()?;
-            Some((chunk, (receiver, changes, alive, ready, connected)))
+            Some((chunk, (receiver, changes, alive, ready, (connected, validity))))
         }))
     }
 
-    /// Takes a message of a client; what it answers goes to the client's stream.
-    pub fn post(&self, endpoint: &Endpoint, query: &str, body: Bytes, admitted: Admitted) -> Reply {
+    /// Takes a message of a client; what it answers goes to the client's stream. Somebody else's stream looks unknown.
+    pub fn post(&self, endpoint: &Endpoint, principal: Principal, query: &str, body: Bytes, admitted: Admitted) -> Reply {
         let unknown = || failed(&Failure::rejected(Reject::UnknownSession, "Session not found: open /sse first"), Era::Legacy, None);
         let token = query.split('&').find_map(|pair| pair.strip_prefix("sessionId=").or_else(|| pair.strip_prefix("session_id=")));
         let found = token.and_then(|token| {
             let clients = self.clients.lock().ok()?;
-            let client = clients.get(token)?;
+            let client = clients.get(token).filter(|client| client.session.belongs_to(&principal))?;
             Some((client.session.clone(), client.answers.clone()))
         });
         let Some((session, answers)) = found else { return unknown() };
         let endpoint = endpoint.clone();
-        tokio::spawn(async move { endpoint.converse(session, body, admitted, answers).await });
+        tokio::spawn(async move { endpoint.converse(principal, session, body, admitted, answers).await });
         status(StatusCode::ACCEPTED)
     }
 }

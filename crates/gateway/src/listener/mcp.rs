@@ -3,6 +3,7 @@
 //! Both eras meet here. A request that names its revision in `_meta` is modern; `initialize` and everything else is
 //! legacy. What a message means is decided further on.
 
+use crate::authenticate::Principal;
 use crate::generation::{Generation, Kind};
 use crate::hub::Wants;
 use crate::listener::answer::{Form, Reply, answered, failed, for_era, json, list_pieces, listing, not_allowed, outcome_message, status};
@@ -41,6 +42,14 @@ pub struct Endpoint {
     pub mcp: Mcp,
 }
 
+/// What the head of a request says.
+pub struct Head {
+    /// MCP's own headers.
+    pub headers: McpHeaders,
+    /// Who sends it.
+    pub principal: Principal,
+}
+
 /// A message on its way into the stack.
 enum Ask {
     Call(Incoming<Box<Call>>),
@@ -50,7 +59,8 @@ enum Ask {
 
 impl Endpoint {
     /// Answers a `POST` whose body has been read.
-    pub async fn post(&self, headers: McpHeaders, scope: Scope, body: Bytes, admitted: Admitted) -> Reply {
+    pub async fn post(&self, head: Head, scope: Scope, body: Bytes, admitted: Admitted) -> Reply {
+        let headers = &head.headers;
         if !headers.json && !headers.events {
             return self.refuse(
                 &Failure::rejected(Reject::Accept, "Not acceptable: Accept must admit application/json or text/event-stream"),
@@ -64,7 +74,7 @@ impl Endpoint {
                 let view = ParamsView::read(&params);
                 let era = era_of(request.method, &view);
                 let form = Form { id: Some(request.id.clone()), era, method: request.method, json: headers.json, events: headers.events };
-                match self.ask(&headers, scope, request, &view, era, body.len()).await {
+                match self.ask(&head, scope, request, &view, era, body.len()).await {
                     Ok(ask) => self.answer(ask, form, admitted).await,
                     Err(failure) => self.refuse(&failure, form.era, form.id.as_ref()),
                 }
@@ -75,7 +85,7 @@ impl Endpoint {
                     return self.refuse(&failure, Era::Legacy, None);
                 }
                 let control = notification_control(&notification);
-                self.control(&headers, scope, Era::Legacy, control, body.len()).await
+                self.control(&head, scope, Era::Legacy, control, body.len()).await
             }
             Ok(Message::Response(response)) => {
                 let modern = headers.version.as_deref().and_then(Revision::read).is_some_and(|revision| revision.era() == Era::Modern);
@@ -83,36 +93,38 @@ impl Endpoint {
                     let failure = Failure::rejected(Reject::InvalidRequest, "Invalid request: a response to nothing that was asked");
                     return self.refuse(&failure, Era::Legacy, None);
                 }
-                self.control(&headers, scope, Era::Legacy, Control::Answer(response), body.len()).await
+                self.control(&head, scope, Era::Legacy, Control::Answer(response), body.len()).await
             }
-            Err(Malformed::Batch) => self.batch(&headers, &scope, &body, admitted).await,
+            Err(Malformed::Batch) => self.batch(&head, &scope, &body, admitted).await,
             Err(malformed) => self.refuse(&malformed_failure(&malformed), Era::Legacy, None),
         }
     }
 
     /// Opens the stream of a legacy session.
-    pub async fn get(&self, headers: McpHeaders, scope: Scope) -> Reply {
-        if headers.session.is_none() || is_modern(&headers) {
+    pub async fn get(&self, head: Head, scope: Scope) -> Reply {
+        let headers = &head.headers;
+        if headers.session.is_none() || is_modern(headers) {
             return not_allowed("GET opens the stream of a session: send initialize first", "POST");
         }
         if !headers.events {
             return self.refuse(&Failure::rejected(Reject::Accept, "Not acceptable: Accept must admit text/event-stream"), Era::Legacy, None);
         }
-        self.control(&headers, scope, Era::Legacy, Control::Listen(Wants::legacy()), 0).await
+        self.control(&head, scope, Era::Legacy, Control::Listen(Wants::legacy()), 0).await
     }
 
     /// Ends a legacy session.
-    pub async fn delete(&self, headers: McpHeaders) -> Reply {
-        if headers.session.is_none() || is_modern(&headers) {
+    pub async fn delete(&self, head: Head) -> Reply {
+        let headers = &head.headers;
+        if headers.session.is_none() || is_modern(headers) {
             return not_allowed("DELETE ends a session, and there is none", "POST");
         }
-        self.control(&headers, Scope::default(), Era::Legacy, Control::End, 0).await
+        self.control(&head, Scope::default(), Era::Legacy, Control::End, 0).await
     }
 
-    async fn control(&self, headers: &McpHeaders, scope: Scope, era: Era, control: Control, bytes: usize) -> Reply {
+    async fn control(&self, head: &Head, scope: Scope, era: Era, control: Control, bytes: usize) -> Reply {
         let generation = self.runtime.generation_now();
-        let context = Arc::new(new_context(generation, headers, scope, era, Revision::UNSTATED, Caller::default(), bytes));
-        let form = Form { id: None, era, method: control.method(), json: headers.json, events: headers.events };
+        let context = Arc::new(new_context(generation, head, scope, era, Revision::UNSTATED, Caller::default(), bytes));
+        let form = Form { id: None, era, method: control.method(), json: head.headers.json, events: head.headers.events };
         match self.mcp.control.clone().call(Incoming { context, message: control }).await {
             Ok(answer) => answered(answer, &form),
             Err(failure) => failed(&failure, era, None),
@@ -120,10 +132,10 @@ impl Endpoint {
     }
 
     /// Takes a message of a client whose transport is its session, and sends what it answers to `answers`.
-    pub async fn converse(&self, session: Arc<Session>, body: Bytes, admitted: Admitted, answers: mpsc::Sender<Bytes>) {
-        let headers = McpHeaders { json: true, events: true, ..McpHeaders::default() };
+    pub async fn converse(&self, principal: Principal, session: Arc<Session>, body: Bytes, admitted: Admitted, answers: mpsc::Sender<Bytes>) {
+        let head = Head { headers: McpHeaders { json: true, events: true, ..McpHeaders::default() }, principal };
         let attached = |generation, caller| {
-            let mut context = new_context(generation, &headers, Scope::default(), Era::Legacy, session.revision, caller, body.len());
+            let mut context = new_context(generation, &head, Scope::default(), Era::Legacy, session.revision, caller, body.len());
             context.attached = Some(session.clone());
             Arc::new(context)
         };
@@ -196,15 +208,8 @@ impl Endpoint {
     }
 
     /// Turns a request into a message for the path, or says why not.
-    async fn ask(
-        &self,
-        headers: &McpHeaders,
-        mut scope: Scope,
-        request: Request,
-        view: &ParamsView<'_>,
-        era: Era,
-        bytes: usize,
-    ) -> Result<Ask, Failure> {
+    async fn ask(&self, head: &Head, mut scope: Scope, request: Request, view: &ParamsView<'_>, era: Era, bytes: usize) -> Result<Ask, Failure> {
+        let headers = &head.headers;
         match era {
             Era::Modern => check_modern(headers, &request, view)?,
             Era::Legacy => check_legacy(headers, &request)?,
@@ -223,7 +228,7 @@ impl Endpoint {
             (Era::Legacy, _) => Revision::UNSTATED,
         };
         let generation = self.generation_for(request.method).await;
-        let context = Arc::new(new_context(generation, headers, scope.clone(), era, revision, caller, bytes));
+        let context = Arc::new(new_context(generation, head, scope.clone(), era, revision, caller, bytes));
         into_ask(context, scope, request, view, &headers.params)
     }
 
@@ -259,9 +264,9 @@ impl Endpoint {
     }
 
     /// Several messages at once: only sessions of revision 2025-03-26 know that.
-    async fn batch(&self, headers: &McpHeaders, scope: &Scope, body: &Bytes, admitted: Admitted) -> Reply {
+    async fn batch(&self, head: &Head, scope: &Scope, body: &Bytes, admitted: Admitted) -> Reply {
         let refuse = |what: &str| self.refuse(&Failure::rejected(Reject::Batch, format!("Invalid request: {what}")), Era::Legacy, None);
-        let session = headers.session.as_deref().map(|token| self.runtime.sessions.open(token, &crate::authenticate::Principal::Anonymous));
+        let session = head.headers.session.as_deref().map(|token| self.runtime.sessions.open(token, &head.principal));
         let known = matches!(&session, Some(Opened::Yes(session)) if session.revision == Revision::V2025_03_26);
         if !known {
             return refuse("batches are not accepted; send one message per request");
@@ -271,7 +276,7 @@ impl Endpoint {
         if elements.is_empty() || elements.len() > BATCH {
             return refuse("a batch has 1 to 20 messages");
         }
-        let answers = elements.into_iter().map(|element| self.answer_in_batch(headers, scope, body.slice_ref(element.raw().as_bytes())));
+        let answers = elements.into_iter().map(|element| self.answer_in_batch(head, scope, body.slice_ref(element.raw().as_bytes())));
         let answers: Vec<Bytes> = futures_util::future::join_all(answers).await.into_iter().flatten().collect();
         drop(admitted);
         if answers.is_empty() {
@@ -281,11 +286,11 @@ impl Endpoint {
     }
 
     /// The answer to one message of a batch, if it gets one.
-    async fn answer_in_batch(&self, headers: &McpHeaders, scope: &Scope, bytes: Bytes) -> Option<Bytes> {
+    async fn answer_in_batch(&self, head: &Head, scope: &Scope, bytes: Bytes) -> Option<Bytes> {
         let control = match Message::read(&bytes, &Limits::REQUEST) {
             Ok(Message::Request(request)) => {
                 let (id, method, params) = (request.id.clone(), request.method, request.params.clone());
-                return Some(match self.ask(headers, scope.clone(), request, &ParamsView::read(&params), Era::Legacy, bytes.len()).await {
+                return Some(match self.ask(head, scope.clone(), request, &ParamsView::read(&params), Era::Legacy, bytes.len()).await {
                     Ok(ask) => self.message_for(ask, &id, method).await,
                     Err(failure) => write::error(Some(id.raw()), &failure.rpc()),
                 });
@@ -300,7 +305,7 @@ impl Endpoint {
             Err(malformed) => return Some(write::error(None, &malformed.error())),
         };
         let generation = self.runtime.generation_now();
-        let context = Arc::new(new_context(generation, headers, scope.clone(), Era::Legacy, Revision::UNSTATED, Caller::default(), bytes.len()));
+        let context = Arc::new(new_context(generation, head, scope.clone(), Era::Legacy, Revision::UNSTATED, Caller::default(), bytes.len()));
         let answered = self.mcp.control.clone().call(Incoming { context, message: control }).await;
         answered.err().map(|failure| write::error(None, &failure.rpc()))
     }
@@ -313,22 +318,15 @@ impl Endpoint {
     }
 }
 
-fn new_context(
-    generation: Arc<Generation>,
-    headers: &McpHeaders,
-    scope: Scope,
-    era: Era,
-    revision: Revision,
-    caller: Caller,
-    bytes: usize,
-) -> Context {
+fn new_context(generation: Arc<Generation>, head: &Head, scope: Scope, era: Era, revision: Revision, caller: Caller, bytes: usize) -> Context {
     Context {
         generation,
         started: Instant::now(),
         era,
-        revision: headers.version.as_deref().and_then(Revision::read).unwrap_or(revision),
+        revision: head.headers.version.as_deref().and_then(Revision::read).unwrap_or(revision),
+        principal: head.principal.clone(),
         scope,
-        session_id: headers.session.clone(),
+        session_id: head.headers.session.clone(),
         attached: None,
         session: OnceLock::new(),
         caller,

@@ -34,8 +34,15 @@ const HANDSHAKE: Duration = Duration::from_secs(15);
 const HEAD_BYTES: usize = 64 * 1024;
 const HEADERS: usize = 100;
 
-static SECRET_HEADERS: LazyLock<Arc<[HeaderName]>> =
-    LazyLock::new(|| Arc::from([header::AUTHORIZATION, header::COOKIE, HeaderName::from_static("mcp-session-id")]));
+static SECRET_HEADERS: LazyLock<Arc<[HeaderName]>> = LazyLock::new(|| {
+    Arc::from([
+        header::AUTHORIZATION,
+        header::PROXY_AUTHORIZATION,
+        header::COOKIE,
+        HeaderName::from_static("x-api-key"),
+        HeaderName::from_static("mcp-session-id"),
+    ])
+});
 
 /// Answers the requests of a listener.
 pub trait Handler: Send + Sync + 'static {

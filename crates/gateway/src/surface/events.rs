@@ -1,9 +1,11 @@
 //! `GET /events`: what changed, as it changes.
 
+use crate::authenticate::Principal;
 use crate::listener::answer::{Reply, event_stream};
 use crate::message::Scope;
+use crate::reply::{Failure, Reject};
 use crate::runtime::{Runtime, ToolChanged};
-use crate::surface::parameter;
+use crate::surface::{parameter, refused};
 use bytes::Bytes;
 use serde_json::json;
 use std::time::Duration;
@@ -12,14 +14,21 @@ use transom_protocol::sse;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A stream of `tool-changed` events, narrowed like a list. It ends when the gateway does.
-pub fn events(runtime: &Runtime, query: &str) -> Reply {
+/// A stream of `tool-changed` events, narrowed like a list. It ends when the gateway does, or the reader's credentials.
+pub fn events(runtime: &Runtime, principal: &Principal, query: &str) -> Reply {
+    let Some(share) = runtime.hub.share(principal) else {
+        runtime.rejected(Reject::StreamCap);
+        return refused(&Failure::rejected(Reject::StreamCap, "Too many streams; close one or try again later"));
+    };
+    let leave = (runtime.authentication.validity(principal), share);
     let filter = |name: &str| parameter(query, name).filter(|value| !value.is_empty());
     let scope = Scope { server: filter("server"), prefix: filter("prefix") };
-    let state = (runtime.events.subscribe(), scope, runtime.ended.clone(), tokio::time::interval(KEEP_ALIVE));
-    event_stream(futures_util::stream::unfold(state, |(mut events, scope, mut ended, mut alive)| async move {
+    let state = (runtime.events.subscribe(), scope, runtime.ended.clone(), tokio::time::interval(KEEP_ALIVE), leave);
+    event_stream(futures_util::stream::unfold(state, |(mut events, scope, mut ended, mut alive, mut leave)| async move {
         loop {
             let chunk = tokio::select! {
+                biased;
+                () = leave.0.over() => return None,
                 event = events.recv() => match event {
                     Ok(event) => render(&event, &scope),
                     // A reader that fell behind is told so and can ask for the list.
@@ -30,7 +39,7 @@ pub fn events(runtime: &Runtime, query: &str) -> Reply {
                 _ = alive.tick() => Some(sse::KEEP_ALIVE),
             };
             if let Some(chunk) = chunk {
-                return Some((chunk, (events, scope, ended, alive)));
+                return Some((chunk, (events, scope, ended, alive, leave)));
             }
         }
     }))

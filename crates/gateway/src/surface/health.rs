@@ -23,8 +23,9 @@ pub fn health(runtime: &Runtime) -> Reply {
     json(StatusCode::OK, body.to_string())
 }
 
-/// `/ready`: 200 if traffic should come here.
-pub fn ready(runtime: &Runtime) -> Reply {
+/// `/ready`: 200 if traffic should come here. Without `names` it says nothing of single targets: whoever asks may be
+/// anybody.
+pub fn ready(runtime: &Runtime, names: bool) -> Reply {
     let generation = runtime.generation_now();
     let slots = runtime.slots();
     let up = slots.iter().filter(|slot| slot.handle.state().status == Status::Connected).count();
@@ -43,14 +44,19 @@ pub fn ready(runtime: &Runtime) -> Reply {
         }
     };
     let servers: Map<String, Value> = slots.iter().map(|slot| (slot.name.to_string(), slot.handle.state().status.name().into())).collect();
-    match reason {
-        None => json(StatusCode::OK, value!({ "ready": true, "servers": servers }).to_string()),
-        Some(reason) => json(StatusCode::SERVICE_UNAVAILABLE, value!({ "ready": false, "reason": reason, "servers": servers }).to_string()),
+    let status = if reason.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let mut body = value!({ "ready": reason.is_none() });
+    if let Some(reason) = reason {
+        body["reason"] = reason.into();
     }
+    if names {
+        body["servers"] = servers.into();
+    }
+    json(status, body.to_string())
 }
 
-/// `/status`: every target, and what is exposed.
-pub fn status(runtime: &Runtime) -> Reply {
+/// `/status`: every target, and what is exposed. What is quarantined and why stands only where there is `quarantine`.
+pub fn status(runtime: &Runtime, quarantine: bool) -> Reply {
     let generation = runtime.generation_now();
     let mut servers = Map::new();
     for slot in runtime.slots() {
@@ -75,12 +81,14 @@ pub fn status(runtime: &Runtime) -> Reply {
     }
     let exposed = generation.listed(Kind::Tool).len();
     let virtual_tools = generation.listed(Kind::Tool).iter().filter(|entry| entry.virtual_tool().is_some()).count();
-    let body = value!({
+    let mut body = value!({
         "servers": servers,
         "registry": registry(runtime, &generation),
         "tools": { "exposed": exposed, "virtual": virtual_tools, "passthrough": exposed - virtual_tools },
-        "quarantined": quarantined(&generation),
     });
+    if quarantine {
+        body["quarantined"] = value!(quarantined(&generation));
+    }
     json(StatusCode::OK, body.to_string())
 }
 

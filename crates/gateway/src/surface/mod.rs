@@ -5,12 +5,15 @@ mod events;
 mod health;
 mod rest;
 
-use crate::listener::answer::{Reply, not_allowed};
+use crate::authenticate::Principal;
+use crate::listener::answer::{Reply, challenged, not_allowed};
 use crate::listener::mcp::Endpoint;
+use crate::reply::{Failure, Reject};
 use bytes::Bytes;
-use http::Method;
+use http::{HeaderValue, Method, header};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
+use transom_protocol::Era;
 
 pub use health::{health, ready, status};
 
@@ -57,18 +60,30 @@ pub fn route(path: &str) -> Option<Route> {
 }
 
 /// Answers a route.
-pub async fn answer(endpoint: &Endpoint, route: Route, method: &Method, query: &str, body: Bytes) -> Reply {
+pub async fn answer(endpoint: &Endpoint, principal: &Principal, route: Route, method: &Method, query: &str, body: Bytes) -> Reply {
     match (route, method) {
         (Route::Health, &Method::GET | &Method::HEAD) => health(&endpoint.runtime),
-        (Route::Ready, &Method::GET | &Method::HEAD) => ready(&endpoint.runtime),
-        (Route::Status, &Method::GET) => status(&endpoint.runtime),
+        (Route::Ready, &Method::GET | &Method::HEAD) => ready(&endpoint.runtime, !endpoint.runtime.authentication.is_configured()),
+        (Route::Status, &Method::GET) => status(&endpoint.runtime, !endpoint.runtime.authentication.is_configured()),
         (Route::Tools, &Method::GET) => rest::tools(endpoint, query).await,
         (Route::Tool(name), &Method::GET) => rest::tool(endpoint, &name).await,
-        (Route::Tool(name) | Route::Invoke(name), &Method::POST) => rest::invoke(endpoint, &name, body).await,
-        (Route::Events, &Method::GET) => events::events(&endpoint.runtime, query),
+        (Route::Tool(name) | Route::Invoke(name), &Method::POST) => rest::invoke(endpoint, principal, &name, body).await,
+        (Route::Events, &Method::GET) => events::events(&endpoint.runtime, principal, query),
         (Route::Invoke(_), _) => not_allowed("Method not allowed: POST to invoke a tool", "POST"),
         _ => not_allowed("Method not allowed", "GET"),
     }
+}
+
+/// What scripts read when they are turned away at the door.
+pub fn refused(failure: &Failure) -> Reply {
+    let status = failure.status(Era::Legacy);
+    let code = failure.reason().map_or("internal", Reject::label);
+    let mut reply = rest::refusal(status, code, &failure.rpc().message, serde_json::Value::Null);
+    challenged(&mut reply, failure);
+    if let Some(after) = failure.retry_after() {
+        reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
+    }
+    reply
 }
 
 /// A parameter of a query string.

@@ -1,5 +1,6 @@
 //! Tools for scripts: `/tools`, `/tools/{name}`, `/tools/{name}/invoke`. A call passes every stage like any other call.
 
+use crate::authenticate::Principal;
 use crate::generation::{Entry, Found, Kind};
 use crate::listener::answer::{Reply, json};
 use crate::listener::mcp::Endpoint;
@@ -73,7 +74,7 @@ fn server(entry: &Entry) -> String {
 }
 
 /// `POST /tools/{name}/invoke` with `{"arguments": {…}}`.
-pub async fn invoke(endpoint: &Endpoint, name: &str, body: Bytes) -> Reply {
+pub async fn invoke(endpoint: &Endpoint, principal: &Principal, name: &str, body: Bytes) -> Reply {
     if name.is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
         return refusal(StatusCode::BAD_REQUEST, "invalid_name", "a tool name has 1 to 128 characters and no control characters", Value::Null);
     }
@@ -109,6 +110,7 @@ pub async fn invoke(endpoint: &Endpoint, name: &str, body: Bytes) -> Reply {
         started: Instant::now(),
         era: Era::Legacy,
         revision: Revision::NEWEST_LEGACY,
+        principal: principal.clone(),
         scope: Scope::default(),
         session_id: None,
         attached: None,
@@ -150,6 +152,7 @@ fn failed(failure: &Failure) -> Reply {
             return refusal(StatusCode::BAD_REQUEST, "invalid_arguments", "the arguments do not fit the tool's input schema", value!(violations));
         }
         Failure::Absent { .. } => (StatusCode::SERVICE_UNAVAILABLE, "upstream_unavailable"),
+        Failure::Challenged(challenge) => (failure.status(Era::Legacy), challenge.reason.label()),
         Failure::InvalidParams(_) => (StatusCode::BAD_REQUEST, "invalid_arguments"),
         Failure::Refused { .. } => (StatusCode::BAD_GATEWAY, "target_error"),
         Failure::Upstream { error, .. } => match error {
@@ -179,6 +182,7 @@ fn failed(failure: &Failure) -> Reply {
     reply
 }
 
-fn refusal(status: StatusCode, code: &str, message: &str, details: Value) -> Reply {
+/// A refusal as scripts read it.
+pub fn refusal(status: StatusCode, code: &str, message: &str, details: Value) -> Reply {
     json(status, value!({ "success": false, "error": { "code": code, "message": message, "details": details } }).to_string())
 }
