@@ -55,7 +55,7 @@ fn one_bad_tool_never_costs_another() {
     let lenient = store(&config(vec![]));
     assert_eq!(lenient.update(vec![fetched("r.json", bad)], Origin::Source), adopted(1, 1, 0, 0));
     let problems = lenient.current().unwrap().problems.clone();
-    assert!(problems[0].starts_with("r.json:3:18: tool `a` is defined twice"), "{problems:?}");
+    assert!(problems[0].starts_with("r.json:3:17: tool `a` is defined twice"), "{problems:?}");
     assert_eq!(problems.len(), 2);
 
     let strict = store(&Config { reading: crate::config::Reading { strict: true, ..Default::default() }, ..config(vec![]) });
