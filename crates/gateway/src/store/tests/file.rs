@@ -46,7 +46,7 @@ async fn the_first_load_fails_with_the_place_and_a_later_one_changes_nothing() {
     assert_eq!(tools(&store), ["a"]);
     let status = store.status();
     assert!(status.stale && status.last_error.unwrap().contains("there is no such file"));
-    assert_eq!(metric(&store, "transom_registry_last_reload_successful"), 0.0);
+    assert_eq!(metric(&store, "transom_registry_last_reload_successful"), Some(0.0));
 
     fs::write(&file, registry(&["b"])).unwrap();
     until("it is there again", || tools(&store) == ["b"]).await;
@@ -245,7 +245,6 @@ async fn a_secret_in_a_file_is_read_again_when_the_file_changes() {
     // registry.md 5
     let dir = tempfile::tempdir().unwrap();
     let [file, secret, later] = ["registry.json", "secret", "later"].map(|name| dir.path().join(name));
-    fs::create_dir(dir.path().join("secrets")).unwrap();
     fs::write(&secret, "one").unwrap();
     fs::write(&file, with_key(&format!("${{file:{}}}", secret.display()))).unwrap();
     let reading = Reading { env_allow: Some(vec![format!("file:{}/*", dir.path().display())]), ..Reading::default() };
@@ -291,6 +290,14 @@ async fn another_config_counts_at_once_and_restarts_nothing_that_stays() {
     until("the other source", || tools(&store) == ["o"]).await;
     assert!(client.upgrade().is_none());
 
+    // Two configs at once: what is watched in the end is what the last one says.
+    let [back, forth] = [first.clone(), config(vec![file_source(&other)])];
+    tokio::join!(store.reconfigure(&back, vec!["t".into()]), store.reconfigure(&forth, vec!["t".into()]));
+    assert_eq!(tools(&store), ["o"]);
+    fs::write(&other, registry(&["p"])).unwrap();
+    until("it is watched", || tools(&store) == ["p"]).await;
+    assert_eq!(store.state().tasks.iter().filter(|task| task.is_running()).count(), 1);
+
     let before = *store.changes().borrow();
     store.reconfigure(&Config::default(), vec!["t".into()]).await;
     assert!(!store.is_configured() && store.current().is_none() && *store.changes().borrow() > before);
@@ -311,4 +318,22 @@ async fn retry_starts_without_a_registry_and_takes_it_when_it_comes() {
     assert!(store.current().is_none(), "nothing is shown before both are there");
     fs::write(&two, registry(&["b"])).unwrap();
     until("both are live", || tools(&store) == ["a", "b"]).await;
+}
+
+#[tokio::test]
+async fn of_a_thousand_versions_in_a_row_the_last_one_wins_and_few_are_compiled() {
+    // F13
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("registry.json");
+    fs::write(&file, registry(&["v0"])).unwrap();
+    let store = started(&config(vec![file_source(&file)])).await;
+    let since = Instant::now();
+    for version in 1..=1000 {
+        fs::write(dir.path().join(".next"), registry(&[&format!("v{version}")])).unwrap();
+        fs::rename(dir.path().join(".next"), &file).unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    until("the last one", || tools(&store) == ["v1000"]).await;
+    let bound = 3 + since.elapsed().as_millis() / QUICK.longest.as_millis();
+    assert!(u128::from(store.current().unwrap().version) <= bound, "{} of {bound}", store.current().unwrap().version);
 }
