@@ -7,7 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How an attempt to load the registry ended.
@@ -27,28 +27,22 @@ pub enum Reload {
 #[derive(Clone, Default)]
 pub struct RegistryMetrics {
     reloads: Family<[Pair; 1], Counter>,
-    successful: Family<[Pair; 0], Gauge>,
-    succeeded_at: Family<[Pair; 0], Gauge>,
     info: Family<[(&'static str, String); 1], Gauge>,
-    loaded_at: Arc<Mutex<Option<SystemTime>>>,
+    moments: Arc<Mutex<Moments>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Moments {
+    well: Option<bool>,
+    succeeded_at: Option<SystemTime>,
+    loaded_at: Option<SystemTime>,
 }
 
 impl RegistryMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("transom_registry_reloads", "Attempts to load the registry, by how they ended", self.reloads.clone());
-        registry.register(
-            "transom_registry_last_reload_successful",
-            "Whether the last attempt left what the source says live",
-            self.successful.clone(),
-        );
-        registry.register_with_unit(
-            "transom_registry_last_reload_success_timestamp",
-            "When the source was last read and what it says live, in unix time",
-            Unit::Seconds,
-            self.succeeded_at.clone(),
-        );
         registry.register("transom_registry_info", "The registry that is live", self.info.clone());
-        registry.register_collector(Box::new(PlanAge(self.loaded_at.clone())));
+        registry.register_collector(Box::new(Gauges(self.moments.clone())));
     }
 
     /// An attempt ended.
@@ -61,16 +55,16 @@ impl RegistryMetrics {
         };
         self.reloads.get_or_create(&[Pair("result", label)]).inc();
         let successful = matches!(how, Reload::Success | Reload::Unchanged);
-        self.well(successful);
+        let mut moments = self.moments();
+        moments.well = Some(successful);
         if successful {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-            self.succeeded_at.get_or_create(&[]).set(i64::try_from(now).unwrap_or(i64::MAX));
+            moments.succeeded_at = Some(SystemTime::now());
         }
     }
 
     /// Whether every source was read and what it says is live.
     pub fn well(&self, well: bool) {
-        self.successful.get_or_create(&[]).set(i64::from(well));
+        self.moments().well = Some(well);
     }
 
     /// Another plan is live, or none.
@@ -79,23 +73,43 @@ impl RegistryMetrics {
         if let Some((digest, _)) = plan {
             self.info.get_or_create(&[("digest", digest.to_owned())]).set(1);
         }
-        *self.loaded_at.lock().unwrap_or_else(PoisonError::into_inner) = plan.map(|(_, at)| at);
+        let mut moments = self.moments();
+        moments.loaded_at = plan.map(|(_, at)| at);
+        if plan.is_none() {
+            moments.well = None;
+        }
+    }
+
+    fn moments(&self) -> MutexGuard<'_, Moments> {
+        self.moments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Read when somebody asks.
+/// What has one value or none, read when somebody asks.
 #[derive(Debug)]
-struct PlanAge(Arc<Mutex<Option<SystemTime>>>);
+struct Gauges(Arc<Mutex<Moments>>);
 
-impl Collector for PlanAge {
+impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let Some(loaded_at) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) else { return Ok(()) };
-        let age = ConstGauge::new(loaded_at.elapsed().map_or(0.0, |age| age.as_secs_f64()));
-        age.encode(encoder.encode_descriptor(
-            "transom_registry_plan_age",
-            "How long the live registry has been live",
-            Some(&Unit::Seconds),
-            age.metric_type(),
-        )?)
+        let moments = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(well) = moments.well {
+            let gauge = ConstGauge::new(i64::from(well));
+            let help = "Whether every source was read and what it says is live";
+            gauge.encode(encoder.encode_descriptor("transom_registry_last_reload_successful", help, None, gauge.metric_type())?)?;
+        }
+        let seconds = [
+            (
+                "transom_registry_last_reload_success_timestamp",
+                "When what a source says was last found to be live, in unix time",
+                moments.succeeded_at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()),
+            ),
+            ("transom_registry_plan_age", "How long the live registry has been live", moments.loaded_at.and_then(|at| at.elapsed().ok())),
+        ];
+        for (name, help, value) in seconds {
+            let Some(value) = value else { continue };
+            let gauge = ConstGauge::new(value.as_secs_f64());
+            gauge.encode(encoder.encode_descriptor(name, help, Some(&Unit::Seconds), gauge.metric_type())?)?;
+        }
+        Ok(())
     }
 }

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use transom_registry::file::DOCUMENT;
 
 /// Where the last known good of some sources is.
@@ -34,6 +35,8 @@ struct KeptSource {
 }
 
 const FORMAT: u32 = 1;
+/// Nobody writes for so long.
+const ABANDONED: Duration = Duration::from_secs(3600);
 
 impl Cache {
     /// The place for the sources of this config; none without sources or without a directory.
@@ -67,7 +70,9 @@ impl Cache {
         let kept = serde_json::to_vec(&Kept { format: FORMAT, sha256: digest(&sources), sources })?;
         let directory = self.path.parent().unwrap_or(Path::new("."));
         private_directory(directory)?;
-        let draft = self.path.with_extension(format!("{}.tmp", std::process::id()));
+        self.sweep(directory);
+        // Several gateways may share the directory, and in containers also the number of their process.
+        let draft = self.path.with_extension(format!("{:016x}.tmp", rand::random::<u64>()));
         let written = write_whole(&draft, &kept).and_then(|()| fs::rename(&draft, &self.path));
         if written.is_err() {
             let _ = fs::remove_file(&draft);
@@ -75,6 +80,19 @@ impl Cache {
         written?;
         // The new name is on disk only when the directory is.
         File::open(directory)?.sync_all()
+    }
+
+    /// Removes drafts of processes that were killed; one of a process at work is younger.
+    fn sweep(&self, directory: &Path) {
+        let key = self.path.file_stem();
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_draft = path.extension().is_some_and(|end| end == "tmp") && path.with_extension("").file_stem() == key;
+            let age = entry.metadata().ok().and_then(|metadata| metadata.modified().ok()?.elapsed().ok());
+            if is_draft && age.is_some_and(|age| age > ABANDONED) {
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 }
 
@@ -96,8 +114,6 @@ fn digest(sources: &[KeptSource]) -> String {
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // What a killed process left behind may have other rights.
-    let _ = fs::remove_file(path);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

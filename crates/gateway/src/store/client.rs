@@ -134,19 +134,22 @@ impl RegistryClient {
         }
     }
 
-    /// Whether anybody on the machine may change the file.
+    /// Who else may change the file, if that is somebody an operator may not think of.
     #[cfg(unix)]
-    pub(super) fn is_world_writable(&self) -> bool {
-        use std::os::unix::fs::PermissionsExt;
-        match &self.source.location {
-            RegistryLocation::File(path) => path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o002 != 0),
-            RegistryLocation::Http { .. } => false,
+    pub(super) fn writable_by_others(&self) -> Option<&'static str> {
+        use std::os::unix::fs::MetadataExt;
+        let file = self.path()?.metadata().ok()?;
+        if file.mode() & 0o002 != 0 {
+            return Some("every user of this machine may change the registry file; take the right to write from others");
         }
+        // The files of a process belong to whom it runs as; where there is no such directory, nothing is said.
+        let own = std::fs::metadata("/proc/self").ok()?.uid();
+        (file.uid() != own && file.uid() != 0).then_some("the registry file belongs to another user, who may change it; change its owner")
     }
 
     #[cfg(not(unix))]
-    pub(super) fn is_world_writable(&self) -> bool {
-        false
+    pub(super) fn writable_by_others(&self) -> Option<&'static str> {
+        None
     }
 
     fn document(&self, bytes: Vec<u8>) -> Result<Answer, FetchError> {

@@ -58,6 +58,8 @@ pub(super) struct Fit {
     pub digest: String,
     pub plan: Arc<Plan>,
     pub problems: Vec<String>,
+    /// With those that are only counted.
+    pub all_problems: usize,
     pub definitions: BTreeMap<String, u64>,
     pub readings: Readings,
 }
@@ -114,6 +116,7 @@ impl Job {
             return Verdict::Unfit(rejected);
         }
         Verdict::Fit(Box::new(Fit {
+            all_problems: compiled.problems.len(),
             problems: documents.describe_all(compiled.problems.iter()),
             definitions: documents.definitions(),
             readings: Readings(reader.read.into_inner()),

@@ -41,6 +41,8 @@ pub struct RegistryStore {
     current: ArcSwapOption<Loaded>,
     version: watch::Sender<u64>,
     metrics: Arc<Metrics>,
+    /// Held by whoever starts or reconfigures: what is watched in the end must be what the last config says.
+    configuring: tokio::sync::Mutex<()>,
     /// Held from the first look at the answers of sources to the swap.
     work: tokio::sync::Mutex<()>,
     compiling: Arc<Mutex<()>>,
@@ -230,6 +232,7 @@ impl RegistryStore {
             current: ArcSwapOption::empty(),
             version: watch::Sender::new(0),
             metrics,
+            configuring: tokio::sync::Mutex::default(),
             work: tokio::sync::Mutex::default(),
             compiling: Arc::default(),
             tickets: AtomicU64::new(1),
@@ -394,7 +397,7 @@ impl RegistryStore {
         for problem in loaded.problems.iter().take(LOGGED) {
             tracing::warn!(generation = loaded.version, "{problem}");
         }
-        if let Some(more) = loaded.problems.len().checked_sub(LOGGED).filter(|more| *more > 0) {
+        if let Some(more) = fit.all_problems.checked_sub(LOGGED).filter(|more| *more > 0) {
             tracing::warn!(generation = loaded.version, more, "the registry has more problems; `transom validate` shows them all");
         }
         Outcome::Adopted { version: loaded.version, added, removed, changed }

@@ -56,6 +56,7 @@ impl RegistryStore {
         if !self.is_configured() {
             return Ok(());
         }
+        let _one_at_a_time = self.configuring.lock().await;
         self.warn_of_open_doors();
         let eyes = self.eyes(Vec::new());
         self.fall_back_on_cache().await;
@@ -82,8 +83,9 @@ impl RegistryStore {
 
     /// Goes on with another config. Sources that are in both go on as they were; what cannot go live changes nothing.
     pub async fn reconfigure(self: &Arc<Self>, config: &Config, targets: Vec<String>) {
+        let _one_config_at_a_time = self.configuring.lock().await;
         let (fresh, sources_changed, restart, configured) = {
-            let _one_at_a_time = self.work.lock().await;
+            let _one_load_at_a_time = self.work.lock().await;
             let mut state = self.state();
             let wanted: Vec<_> = config.registry.iter().flat_map(|registry| &registry.sources).collect();
             let sources_changed = !state.sources.iter().map(|source| source.client.source()).eq(wanted.iter().copied());
@@ -143,8 +145,8 @@ impl RegistryStore {
             if reads_anything && matches!(client.source().location, RegistryLocation::Http { .. }) {
                 tracing::warn!(%source, "a registry from the network may read every variable of this process; bound it with `registry.env.allow`");
             }
-            if client.is_world_writable() {
-                tracing::warn!(%source, "every user of this machine may change the registry file; take the right to write from others");
+            if let Some(warning) = client.writable_by_others() {
+                tracing::warn!(%source, "{warning}");
             }
         }
     }
@@ -453,7 +455,12 @@ impl Source {
     fn failed(&mut self, reason: &str) {
         self.failures = self.failures.saturating_add(1);
         if self.error.as_deref() != Some(reason) || self.failures.is_power_of_two() {
-            tracing::warn!(source = self.client.source().name, failures = self.failures, "{reason}; what was live stays");
+            let consequence = match &self.good {
+                Some(good) if good.cached => "the last known good counts",
+                Some(_) => "what was live stays",
+                None => "nothing of it is live",
+            };
+            tracing::warn!(source = self.client.source().name, failures = self.failures, "{reason}; {consequence}");
         }
         self.error = Some(reason.to_owned());
     }

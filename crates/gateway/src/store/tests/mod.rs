@@ -1,6 +1,8 @@
 //! Real files, real sockets, the real engine.
 
 mod file;
+mod http;
+mod log;
 mod swap;
 
 use super::*;
@@ -57,10 +59,11 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     since.elapsed()
 }
 
-/// The value of a series, 0 if there is none.
-fn metric(store: &RegistryStore, series: &str) -> f64 {
+/// The value of a series.
+fn metric(store: &RegistryStore, series: &str) -> Option<f64> {
     // A page may be a second old, and the other format is another page.
-    let page = [store.metrics.page(true), store.metrics.page(false)].pop().unwrap();
+    store.metrics.page(true);
+    let page = store.metrics.page(false);
     let line = page.lines().find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')));
-    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
+    line?.rsplit(' ').next()?.parse().ok()
 }

@@ -18,6 +18,8 @@ fn without_a_registry_there_is_never_a_plan() {
     runtime.block_on(store.start()).unwrap();
     assert!(store.current().is_none());
     assert_eq!(runtime.block_on(store.reload()), Ok(Outcome::Unchanged));
+    let page = store.metrics.page(false);
+    assert!(!page.lines().any(|line| line.starts_with("transom_registry")), "nothing to alert on: {page}");
 }
 
 #[test]
@@ -41,8 +43,11 @@ fn an_update_compiles_first_and_swaps_only_on_success() {
         store.history().last().unwrap().difference,
         Difference { added: vec!["c".into()], removed: vec!["a".into()], changed: vec!["b".into()] }
     );
-    assert_eq!(metric(&store, "transom_registry_reloads_total{result=\"success\"}"), 2.0);
-    assert_eq!(metric(&store, "transom_registry_reloads_total{result=\"rejected\"}"), 1.0);
+    assert_eq!(metric(&store, &format!("transom_registry_info{{digest=\"{}\"}}", store.current().unwrap().digest)), Some(1.0));
+    assert!(metric(&store, "transom_registry_last_reload_success_timestamp_seconds").unwrap() > 1.7e9);
+    assert!(metric(&store, "transom_registry_plan_age_seconds").unwrap() > 0.0);
+    assert_eq!(metric(&store, "transom_registry_reloads_total{result=\"success\"}"), Some(2.0));
+    assert_eq!(metric(&store, "transom_registry_reloads_total{result=\"rejected\"}"), Some(1.0));
 }
 
 #[test]
@@ -55,7 +60,7 @@ fn one_bad_tool_never_costs_another() {
     let lenient = store(&config(vec![]));
     assert_eq!(lenient.update(vec![fetched("r.json", bad)], Origin::Source), adopted(1, 1, 0, 0));
     let problems = lenient.current().unwrap().problems.clone();
-    assert!(problems[0].starts_with("r.json:3:18: tool `a` is defined twice"), "{problems:?}");
+    assert!(problems[0].starts_with("r.json:3:17: tool `a` is defined twice"), "{problems:?}");
     assert_eq!(problems.len(), 2);
 
     let strict = store(&Config { reading: crate::config::Reading { strict: true, ..Default::default() }, ..config(vec![]) });
@@ -124,11 +129,14 @@ fn twenty_versions_are_remembered_and_64_mib_of_text() {
         store.update(vec![fetched("r.json", registry(&[&format!("t{version}")]))], Origin::Source).unwrap();
     }
     assert_eq!(store.history().iter().map(|version| version.version).collect::<Vec<_>>(), (11..=30).collect::<Vec<_>>());
-    for version in 0..6 {
-        let large = format!("{}{}", registry(&[&format!("t{version}")]), " ".repeat(15 << 20));
-        store.update(vec![fetched("r.json", large)], Origin::Source).unwrap();
+    let mut history = History::default();
+    let loaded = store.current().unwrap();
+    for version in 1..=6 {
+        let large = vec![fetched("r.json", " ".repeat(15 << 20))];
+        history.remember(&Loaded { version, documents: large, ..(*loaded).clone() }, Difference::default());
     }
-    assert_eq!(store.history().len(), 4);
+    assert_eq!(history.versions().iter().map(|version| version.version).collect::<Vec<_>>(), [3, 4, 5, 6]);
+    assert!(history.documents(2).is_none() && history.documents(3).is_some());
 }
 
 #[test]
