@@ -3,6 +3,13 @@
 //!
 //! No `untagged` and no `flatten`: both lose the place of a mistake. No `Debug` either: a file may hold secrets.
 
+mod policies;
+mod registry;
+
+pub use policies::*;
+pub use registry::*;
+
+use crate::shape::Any;
 use crate::written::{Entries, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -36,6 +43,14 @@ pub struct File {
     pub readiness: Written<Readiness>,
     /// Lets a listener that others can reach start without authentication.
     pub allow_unauthenticated: Written<bool>,
+    /// Where virtual tools are published. One section for all targets.
+    pub registry: Written<Registry>,
+    /// Registry entries kept in this file; they come first. One that is wrong is left out, and the log says why.
+    #[schemars(with = "OwnTools")]
+    pub tools: Written<Vec<Written<Any>>>,
+    /// Whose arguments are validated before a call.
+    #[schemars(extend("default" = "standard"))]
+    pub validation: Written<Validation>,
     /// What applies to every call.
     pub policies: Written<Policies>,
 }
@@ -73,6 +88,23 @@ impl JsonSchema for Scalar {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
+/// What the schema says of `tools`: the entries of a registry, whose schema is part of ours.
+struct OwnTools;
+
+impl JsonSchema for OwnTools {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "OwnTools".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "items": { "$ref": "#/$defs/tool" } })
     }
 }
 
@@ -185,15 +217,6 @@ pub struct Naming {
     pub prefix: Written<Prefix>,
     /// What stands between the two; default `__`.
     pub separator: Written<Text>,
-}
-
-/// What applies to every call.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Policies {
-    /// How long a call may take unless its target says otherwise; default `60s`.
-    #[schemars(with = "Scalar")]
-    pub default_timeout: Written<Text>,
 }
 
 /// When a tool's name carries its target's.

@@ -1,15 +1,21 @@
 //! What a config means: variables replaced, paths absolute, defaults filled in, every rule checked.
 //!
 //! The last room that sees the file. It notes every problem it finds and goes on; what it returns is only used if there was
-//! none. Messages quote what was written, never what a variable held. [`value`] has the single values, [`target`] the targets,
-//! and here is the rest.
+//! none. Messages quote what was written, never what a variable held. [`value`] has the single values, [`network`] what servers
+//! have in common, [`target`] the targets, [`registry`] the registries, [`policies`] who may do what,
+//! [`limits`] how much, and here is the rest.
 
+mod limits;
+mod location;
+mod network;
+mod policies;
+mod registry;
 mod target;
 mod value;
 
 use crate::Source;
 use crate::environment::Beside;
-use crate::file::{self, Listener, Prefix, Readiness, ServerTls, Text};
+use crate::file::{self, File, Listener, Prefix, Readiness, ServerTls, Text};
 use crate::merge::Merged;
 use crate::problem::{Problem, Problems};
 use crate::written::{Place, Written};
@@ -17,6 +23,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
+use transom_gateway::config::Surroundings;
 use transom_gateway::{Config, ListenAt, Naming, TlsFiles};
 use transom_registry::template::Environment;
 use transom_upstream::Secret;
@@ -29,11 +36,14 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 const SHORTEST_SESSION_KEY: usize = 16;
 
 /// Decides what the files mean together.
-pub fn config(merged: &Merged, sources: &[Source], environment: &dyn Environment, problems: &RefCell<Problems>) -> Config {
+pub fn config<E: Environment + Clone + Send + Sync + 'static>(merged: &Merged, sources: &[Source], environment: &E, problems: &RefCell<Problems>) -> Config {
     let meaning = Meaning { sources, environment, problems };
+    let surroundings = surroundings(merged, sources, environment);
     let defaults = Config::default();
     let file = &merged.file;
-    let timeout = file.policies.value.as_ref().and_then(|policies| meaning.duration("defaultTimeout", &policies.default_timeout));
+    let policies = file.policies.value.as_ref();
+    let timeout = policies.and_then(|policies| meaning.duration("defaultTimeout", &policies.default_timeout));
+    let own_tools = meaning.own_tools(&file.tools);
     Config {
         listen: meaning.address("listen", &file.listen).unwrap_or(defaults.listen),
         tls: file.tls.get().and_then(|(tls, place)| meaning.server_tls(tls, place)),
@@ -51,7 +61,24 @@ pub fn config(merged: &Merged, sources: &[Source], environment: &dyn Environment
             Readiness::Registry => transom_gateway::Readiness::Registry,
         }),
         allow_unauthenticated: file.allow_unauthenticated.value.unwrap_or(defaults.allow_unauthenticated),
-        ..defaults
+        registry: meaning.registry(&file.registry, own_tools.is_some()),
+        reading: meaning.reading(file.registry.value.as_ref(), file.validation.value),
+        own_tools,
+        environment: surroundings,
+        authentication: policies.and_then(|policies| meaning.authentication(&policies.authentication)),
+        authorization: policies.and_then(|policies| meaning.authorization(&policies.authorization)),
+        limits: meaning.limits(policies),
+        drain: defaults.drain,
+    }
+}
+
+/// Where registries get their values later: relative paths start at the file that speaks of registries.
+fn surroundings<E: Environment + Clone + Send + Sync + 'static>(merged: &Merged, sources: &[Source], environment: &E) -> Surroundings {
+    let File { registry, tools, .. } = &merged.file;
+    let speaker = registry.get().map(|(_, place)| place).or_else(|| tools.get().map(|(_, place)| place)).unwrap_or_default();
+    match sources.get(speaker.source) {
+        Some(source) => Surroundings::new(Beside { environment: environment.clone(), base_dir: source.base_dir.clone() }),
+        None => Surroundings::new(environment.clone()),
     }
 }
 
@@ -67,7 +94,7 @@ impl Meaning<'_> {
         self.problems.borrow_mut().add(problem);
     }
 
-    fn beside(&self, place: Place) -> Beside<'_> {
+    fn beside(&self, place: Place) -> Beside<&dyn Environment, &Path> {
         let base_dir = self.sources.get(place.source).map_or(Path::new(""), |source| source.base_dir.as_path());
         Beside { environment: self.environment, base_dir }
     }

@@ -225,7 +225,8 @@ impl fmt::Debug for Report {
 
 impl std::error::Error for Report {}
 
-fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+/// Line and column of an offset, counted from 1, columns in characters.
+pub(crate) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use transom_config::{Environment, Severity, Source, load};
 
+#[derive(Clone)]
 struct Fake(BTreeMap<&'static str, &'static str>);
 
 impl Environment for Fake {
@@ -115,7 +116,7 @@ mistake!(
 mistake!(
     a_key_of_a_later_version_is_refused,
     "config.yaml",
-    "registry:\n  source: file://./registry.json\ntools: []\npolicies:\n  authorization: { rules: [] }\n"
+    "discovery: { mode: search }\n"
 );
 
 mistake!(an_unknown_choice_comes_with_a_suggestion, "config.yaml", "naming: { prefix: onColision, separator: \"\" }\nreadiness: most\n");
