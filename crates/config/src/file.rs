@@ -40,8 +40,10 @@ pub struct File {
     /// Where files that outlive the process go; default the user's state directory.
     pub state_dir: Written<Text>,
     /// What `/ready` asks for.
+    #[schemars(extend("default" = "all"))]
     pub readiness: Written<Readiness>,
     /// Lets a listener that others can reach start without authentication.
+    #[schemars(extend("default" = false))]
     pub allow_unauthenticated: Written<bool>,
     /// Where virtual tools are published. One section for all targets.
     pub registry: Written<Registry>,
@@ -88,6 +90,23 @@ impl JsonSchema for Scalar {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
+/// What the schema says of a [`Text`] that is a length of time or a number of things.
+struct Measure;
+
+impl JsonSchema for Measure {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Measure".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number"] })
     }
 }
 
@@ -147,17 +166,20 @@ pub struct Target {
     /// A server that speaks HTTP with server-sent events, revision 2024-11-05.
     pub sse: Written<Remote>,
     /// Whether all clients share a connection, or each session has its own.
+    #[schemars(extend("default" = "shared"))]
     pub sessions: Written<Sessions>,
     /// How long a call may take: `10s`, `500ms`; a bare number is seconds. Default `policies.defaultTimeout`.
-    #[schemars(with = "Scalar")]
+    #[schemars(with = "Measure")]
     pub timeout: Written<Text>,
     /// Which era of MCP to speak; `auto` asks the server.
+    #[schemars(extend("default" = "auto"))]
     pub era: Written<Era>,
     /// Other names for its tools: alias, then the tool's own name.
     pub aliases: Written<Entries<Text>>,
     /// How to trust the server.
     pub tls: Written<ClientTls>,
     /// Whether elicitation, sampling and roots requests of this server reach clients.
+    #[schemars(extend("default" = false))]
     pub allow_server_requests: Written<bool>,
 }
 
@@ -214,8 +236,10 @@ pub struct ServerTls {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Naming {
     /// When a tool's name carries its target's.
+    #[schemars(extend("default" = "onCollision"))]
     pub prefix: Written<Prefix>,
-    /// What stands between the two; default `__`.
+    /// What stands between the two.
+    #[schemars(extend("default" = "__"))]
     pub separator: Written<Text>,
 }
 

@@ -1,8 +1,8 @@
 //! A JSON Schema as a page for people: a table for each section, in the order of the schema. What the page says comes from the
 //! schema alone, so that it cannot say anything else.
 
-use serde_json::{Map, Value};
-use std::collections::{HashMap, VecDeque};
+use serde_json::Value;
+use std::collections::HashMap;
 
 /// `schema/config.md`.
 pub fn config_page() -> String {
@@ -22,12 +22,13 @@ struct Page<'s> {
     elsewhere: HashMap<&'static str, &'static str>,
     /// The section that tells of a definition: the path under which it was met first.
     told: HashMap<String, String>,
-    waiting: VecDeque<(String, &'s Value)>,
+    /// Sections that the current one leads to.
+    waiting: Vec<(String, &'s Value)>,
 }
 
 impl<'s> Page<'s> {
     fn new(root: &'s Value, elsewhere: HashMap<&'static str, &'static str>) -> Page<'s> {
-        Page { root, elsewhere, told: HashMap::new(), waiting: VecDeque::new() }
+        Page { root, elsewhere, told: HashMap::new(), waiting: Vec::new() }
     }
 
     fn write(mut self, verb: &str) -> String {
@@ -35,20 +36,15 @@ impl<'s> Page<'s> {
         let mut page = format!("<!-- Made by `transom schema {verb} --format markdown`; `make gen` writes it anew. -->\n# {title}\n");
         let root = self.root;
         self.section("", root, &mut page);
-        // Breadth first: a reader sees the whole of a section before its parts.
-        while let Some((path, schema)) = self.waiting.pop_front() {
-            page.push_str(&format!("\n## `{path}`\n"));
-            self.section(&path, schema, &mut page);
-        }
         page
     }
 
+    /// The table of a section, then the sections that it leads to.
     fn section(&mut self, path: &str, schema: &'s Value, page: &mut String) {
         if let Some(description) = description(schema) {
             page.push_str(&format!("\n{description}\n"));
         }
-        let none = Map::new();
-        let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+        let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
         let required: Vec<&str> = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
         page.push_str("\n| key | type | default | meaning |\n|---|---|---|---|\n");
         for (key, property) in properties {
@@ -56,13 +52,18 @@ impl<'s> Page<'s> {
             let kind = self.kind(&inner, property);
             let default = property.get("default").map_or(String::new(), default);
             let mark = if required.contains(&key.as_str()) { " *" } else { "" };
-            let meaning = [description(property).unwrap_or_default(), self.choices(property)];
+            let told = description(property).or_else(|| description(self.definition(property)));
+            let meaning = [told.unwrap_or_default(), self.choices(property)];
             let meaning = meaning.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join(" ");
             let row = [format!("`{key}`{mark}"), kind, default, meaning].map(|cell| cell.replace('|', "\\|"));
             page.push_str(&format!("| {} |\n", row.join(" | ")));
         }
         if !required.is_empty() {
             page.push_str("\n\\* has to be there\n");
+        }
+        for (inner, schema) in std::mem::take(&mut self.waiting) {
+            page.push_str(&format!("\n## `{inner}`\n"));
+            self.section(&inner, schema, page);
         }
     }
 
@@ -83,6 +84,8 @@ impl<'s> Page<'s> {
             return kinds.join(" or ");
         }
         match schema.get("type") {
+            // What counts as text whatever it looks like.
+            Some(Value::Array(names)) if names.len() == 3 && names.iter().any(|name| name == "string") => "text".into(),
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(plain).collect::<Vec<_>>().join(" or "),
             Some(Value::String(name)) if name == "array" => match schema.get("items") {
                 Some(items) => format!("list of {}", self.kind(&format!("{path}[]"), items)),
@@ -104,7 +107,7 @@ impl<'s> Page<'s> {
             Some(section) => section.clone(),
             None => {
                 self.told.insert(reference.to_owned(), path.to_owned());
-                self.waiting.push_back((path.to_owned(), definition));
+                self.waiting.push((path.to_owned(), definition));
                 path.to_owned()
             }
         };
@@ -113,7 +116,7 @@ impl<'s> Page<'s> {
 
     fn object(&mut self, path: &str, schema: &'s Value) -> String {
         if schema.get("properties").is_some() {
-            self.waiting.push_back((path.to_owned(), schema));
+            self.waiting.push((path.to_owned(), schema));
             return link("map", path);
         }
         match schema.get("additionalProperties") {
@@ -122,11 +125,15 @@ impl<'s> Page<'s> {
         }
     }
 
+    /// What a reference leads to; everything else is its own definition.
+    fn definition<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        let reference = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
+        reference.and_then(|pointer| self.root.pointer(pointer)).unwrap_or(schema)
+    }
+
     /// What each of several words means, where the schema says so.
     fn choices(&self, schema: &Value) -> String {
-        let reference = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
-        let schema = reference.and_then(|pointer| self.root.pointer(pointer)).unwrap_or(schema);
-        let choices = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+        let choices = self.definition(schema).get("oneOf").and_then(Value::as_array).into_iter().flatten();
         let told = choices.filter_map(|choice| Some(format!("{}: {}", word(choice.get("const")?), description(choice)?)));
         told.collect::<Vec<_>>().join(" ")
     }
@@ -138,7 +145,14 @@ fn words(schema: &Value) -> Option<Vec<String>> {
         return Some(vec![word(only)]);
     }
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
-        return Some(words.iter().map(word).collect());
+        let mut told: Vec<String> = Vec::new();
+        // `null` and `"null"` are two values and one word.
+        for word in words.iter().map(word) {
+            if !told.contains(&word) {
+                told.push(word);
+            }
+        }
+        return Some(told);
     }
     schema.get("oneOf")?.as_array()?.iter().map(|choice| choice.get("const").map(word)).collect()
 }

@@ -36,7 +36,12 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 const SHORTEST_SESSION_KEY: usize = 16;
 
 /// Decides what the files mean together.
-pub fn config<E: Environment + Clone + Send + Sync + 'static>(merged: &Merged, sources: &[Source], environment: &E, problems: &RefCell<Problems>) -> Config {
+pub fn config<E: Environment + Clone + Send + Sync + 'static>(
+    merged: &Merged,
+    sources: &[Source],
+    environment: &E,
+    problems: &RefCell<Problems>,
+) -> Config {
     let meaning = Meaning { sources, environment, problems };
     let surroundings = surroundings(merged, sources, environment);
     let defaults = Config::default();

@@ -84,6 +84,11 @@ impl Problems {
         }
     }
 
+    /// Whether one begins here.
+    pub fn is_noted_at(&self, place: Place) -> bool {
+        self.list.iter().any(|problem| (problem.place.source, problem.place.start) == (place.source, place.start))
+    }
+
     /// Everything noted, in the order of the files.
     pub fn into_report(mut self, sources: &[Source]) -> Report {
         self.list.sort_by_key(|problem| (problem.place.source, problem.place.start));

@@ -220,7 +220,9 @@ impl<'de> Deserializer<'de> for Reader<'de> {
                 Value::Number(spelled) => visitor.visit_borrowed_bytes(spelled.as_bytes()),
                 Value::Text(text) => visitor.visit_borrowed_str(text),
                 Value::List(items) => visitor.visit_seq(Items { reader: self, items: items.iter() }),
-                Value::Map(entries) => visitor.visit_map(Pairs { reader: self, entries: entries.iter().collect::<Vec<_>>().into_iter(), value: None }),
+                Value::Map(entries) => {
+                    visitor.visit_map(Pairs { reader: self, entries: entries.iter().collect::<Vec<_>>().into_iter(), value: None })
+                }
             }),
             _ => visitor.visit_newtype_struct(self),
         }

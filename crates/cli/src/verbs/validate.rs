@@ -196,7 +196,8 @@ fn examine_registries_of(source: &Source, config: &Config, options: Options) -> 
         }
     }
     let documents: Vec<Document<'_>> = pages.iter().zip(&texts).map(|(page, text)| Document { name: &page.name, text }).collect();
-    let found = transom_registry::compile(&documents, config.environment.get(), &options).map_or_else(|problems| problems, |compiled| compiled.problems);
+    let found =
+        transom_registry::compile(&documents, config.environment.get(), &options).map_or_else(|problems| problems, |compiled| compiled.problems);
     // What stands on a tool that was not fetched may be right.
     let found = found.into_iter().filter(|problem| not_fetched.is_empty() || problem.code != Code::UnknownSource);
     problems.extend(found.map(|problem| match (problem.document, &tree) {
@@ -362,6 +363,71 @@ mod tests {
         the_same_as_sarif,
         pretty(&as_sarif(&examine(&[source("r.json", r#"{"tools":[{"name":"a","source":"b"}],"tols":[]}"#)], &Nothing, false).report))
     );
+
+    /// A config beside real files; problems name it by the file's name alone.
+    fn beside(files: &[(&str, &str)], config: &str) -> Examined {
+        static FOLDERS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let number = FOLDERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("transom-validate-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        let sources: Vec<Source> = std::iter::once(("config.yaml", config))
+            .chain(files.iter().copied())
+            .map(|(name, text)| Source { name: name.into(), text: text.into(), base_dir: folder.clone() })
+            .collect();
+        let examined = examine(&sources, &Nothing, false);
+        std::fs::remove_dir_all(folder).unwrap();
+        examined
+    }
+
+    const WITH_TOOLS: &str = r#"registry: { sources: [file://./registry.json, "https://registry.corp.example/tools"] }
+backends: [{ mcp: { targets: [{ name: weather, stdio: { cmd: uvx } }] } }]
+tools:
+  - name: own
+    source: { target: wether, tool: a }
+    outputSchema:
+      properties:
+        t: { sourceField: "$.data[" }
+  - { name: elsewhere, source: a_tool_that_was_not_fetched }
+  - just text
+"#;
+
+    // R-002-1, R-003-53: the registry of a config and its own tools are looked at, each problem once and at its place.
+    shown!(
+        a_config_brings_its_tools_and_its_registry,
+        beside(
+            &[(
+                "registry.json",
+                "{\"tools\": [\n  {\"name\": \"own\", \"source\": {\"target\": \"weather\", \"tool\": \"b\"}, \"hideField\": []}\n]}"
+            )],
+            WITH_TOOLS
+        )
+        .report
+        .render(false)
+    );
+
+    #[test]
+    fn what_is_on_a_server_is_not_fetched_and_what_is_missing_is_told_in_the_config() {
+        let examined = beside(&[], "registry: { sources: [\"https://a.example/tools?key=canary\", r.json] }\n");
+        assert_eq!(examined.not_fetched, ["https://a.example/tools"]);
+        let problems: Vec<_> =
+            examined.report.problems().map(|problem| (problem.file.to_owned(), problem.line, problem.column, problem.severity)).collect();
+        assert_eq!(problems, [("config.yaml".to_owned(), 1, 57, Severity::Error)]);
+        assert!(examined.report.to_string().contains("r.json` cannot be read"), "{}", examined.report);
+
+        let awaited = beside(&[], "registry: { source: r.json, onStart: retry }\n").report;
+        assert!(!awaited.has_errors() && !awaited.is_empty(), "{awaited}");
+    }
+
+    #[test]
+    fn a_registry_is_read_as_its_config_says() {
+        let registry = [("r.json", r#"{"tools":[{"name":"a","source":{"target":"t","tool":"b"},"defaults":{"k":"${UNSET:-x}","l":"${file:/k}"}}]}"#)];
+        let targets = "backends: [{ mcp: { targets: [{ name: t, stdio: { cmd: x } }] } }]\n";
+        let count = |section: &str| beside(&registry, &format!("registry: {{ source: r.json{section} }}\n{targets}")).report.problems().count();
+        assert_eq!((count(""), count(", env: { allow: [] }")), (1, 2), "no file may be read, and with an empty list no variable either");
+    }
 
     #[test]
     fn a_good_file_is_no_news() {

@@ -1,6 +1,6 @@
 //! `policies` as written.
 
-use super::{ClientTls, Scalar, Text};
+use super::{ClientTls, Measure, Text};
 use crate::shape::{Any, OneOrMany};
 use crate::written::{Entries, Written};
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Policies {
     /// How long a call may take unless its target or `timeouts` says otherwise.
-    #[schemars(with = "Scalar", extend("default" = "60s"))]
+    #[schemars(with = "Measure", extend("default" = "60s"))]
     pub default_timeout: Written<Text>,
     /// Who may come in. Without it, everybody who can reach the listener.
     pub authentication: Written<Authentication>,
@@ -130,10 +130,10 @@ pub struct Concurrency {
     /// Which tools, by exposed name before any prefix; `*` stands for anything. Without it, all together.
     pub tool: Written<Text>,
     /// How many of each principal.
-    #[schemars(with = "Scalar")]
+    #[schemars(with = "Measure")]
     pub per_principal: Written<Text>,
     /// How many of all principals together.
-    #[schemars(with = "Scalar")]
+    #[schemars(with = "Measure")]
     pub total: Written<Text>,
 }
 
@@ -147,6 +147,6 @@ pub struct Timeout {
     /// Whose calls: the id of an API key or the `sub` of a token. Without it, everybody's.
     pub principal: Written<Text>,
     /// How long: `10s`, `500ms`; a bare number is seconds.
-    #[schemars(with = "Scalar")]
+    #[schemars(with = "Measure")]
     pub timeout: Written<Text>,
 }

@@ -1,6 +1,6 @@
 //! `registry` and `validation` as written.
 
-use super::{ClientTls, Scalar, Text};
+use super::{ClientTls, Measure, Scalar, Text};
 use crate::shape::TextOr;
 use crate::written::{Entries, Written};
 use schemars::JsonSchema;
@@ -17,11 +17,11 @@ pub struct Registry {
     /// Several registries instead of one `source`, in order: of two tools with one name the first wins.
     pub sources: Written<Vec<Written<TextOr<RegistrySource>>>>,
     /// How often HTTP sources are asked: `5m`, `30s`; a bare number is seconds. Files are watched.
-    #[schemars(with = "Scalar", extend("default" = "30s"))]
+    #[schemars(with = "Measure", extend("default" = "30s"))]
     pub refresh_interval: Written<Text>,
     /// The older spelling of `refreshInterval`.
     #[serde(rename = "refresh_interval")]
-    #[schemars(with = "Scalar")]
+    #[schemars(with = "Measure")]
     pub older_refresh_interval: Written<Text>,
     /// What HTTP sources ask for.
     pub auth: Written<RegistryAuth>,

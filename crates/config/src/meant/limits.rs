@@ -52,7 +52,8 @@ impl Meaning<'_> {
             self.note(Problem::error(place, "this has no `timeout`").help("add `timeout: 10s`, how long the calls it is about may take"));
         }
         let tool = self.tool_pattern(&written.tool);
-        let principal = if written.principal.is_missing() { Some(None) } else { self.filled("principal", &written.principal).map(|text| Some(text.text)) };
+        let principal =
+            if written.principal.is_missing() { Some(None) } else { self.filled("principal", &written.principal).map(|text| Some(text.text)) };
         let timeout = self.duration("timeout", &written.timeout);
         Some(ToolTimeout { tool: tool?, principal: principal?, timeout: timeout? })
     }

@@ -47,16 +47,16 @@ impl Meaning<'_> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         let scheme = scheme.to_ascii_lowercase();
         if scheme != "http" && scheme != "https" {
-            return refuse(format!("`{}` is neither an http nor an https URL", host.written), &format!("{} on the network speaks http or https", server.what));
+            return refuse(
+                format!("`{}` is neither an http nor an https URL", host.written),
+                &format!("{} on the network speaks http or https", server.what),
+            );
         }
         let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(authority_end);
         if authority.contains('@') {
             // The URL is not quoted: it holds a password.
-            return refuse(
-                format!("the URL of {} may not contain a user name or password", server.what),
-                server.credentials,
-            );
+            return refuse(format!("the URL of {} may not contain a user name or password", server.what), server.credentials);
         }
         if path.contains('#') {
             return refuse(format!("`{}` has a fragment, which is never sent to a server", host.written), "remove the part from `#` on");

@@ -14,7 +14,7 @@ const LONGEST_ID: usize = 128;
 
 /// What messages say of the URL of an issuer's keys.
 const JWKS: Server<'static> = Server {
-    what: "a key set",
+    what: "an issuer's server",
     default_path: "/",
     credentials: "key sets are public; remove the part before `@`",
     example: "https://login.corp.example/.well-known/jwks.json",
@@ -26,13 +26,12 @@ impl Meaning<'_> {
         let (section, place) = written.get()?;
         let jwt = section.jwt.value.as_ref().map_or(&[][..], |OneOrMany(issuers)| issuers);
         let keys = section.api_keys.value.as_deref().unwrap_or_default();
-        let is_unread = (section.jwt.value.is_none() && !section.jwt.is_missing()) || (section.api_keys.value.is_none() && !section.api_keys.is_missing());
+        let is_unread =
+            (section.jwt.value.is_none() && !section.jwt.is_missing()) || (section.api_keys.value.is_none() && !section.api_keys.is_missing());
         if jwt.is_empty() && keys.is_empty() && !is_unread {
-            self.note(
-                Problem::error(place, "`authentication` lets nobody in")
-                    .label("neither `jwt` nor `apiKeys`")
-                    .help("add `jwt: { issuer: …, audiences: […], jwks: { url: … } }` or `apiKeys: [{ id: …, hash: … }]`, or remove it to let everybody in"),
-            );
+            self.note(Problem::error(place, "`authentication` lets nobody in").label("neither `jwt` nor `apiKeys`").help(
+                "add `jwt: { issuer: …, audiences: […], jwks: { url: … } }` or `apiKeys: [{ id: …, hash: … }]`, or remove it to let everybody in",
+            ));
         }
         Some(Authentication {
             jwt: jwt.iter().filter_map(Written::get).filter_map(|(issuer, place)| self.issuer(issuer, place)).collect(),
@@ -44,7 +43,11 @@ impl Meaning<'_> {
     fn issuer(&self, written: &file::Jwt, place: Place) -> Option<JwtIssuer> {
         let required = [
             ("issuer", written.issuer.is_missing(), "the `iss` of its tokens, to the letter"),
-            ("audiences", written.audiences.is_missing(), "a list; one of them must be in a token's `aud`, so that tokens for others do not count here"),
+            (
+                "audiences",
+                written.audiences.is_missing(),
+                "a list; one of them must be in a token's `aud`, so that tokens for others do not count here",
+            ),
             ("jwks", written.jwks.is_missing(), "`{ url: … }` or `{ file: … }`, where its keys are"),
         ];
         for (key, _, help) in required.iter().filter(|(_, is_missing, _)| *is_missing) {
@@ -231,16 +234,20 @@ impl Meaning<'_> {
     }
 
     fn rule(&self, written: &file::Rule, place: Place) -> Option<Rule> {
-        let effects = [("allow", &written.allow, Effect::Allow), ("deny", &written.deny, Effect::Deny), ("require", &written.require, Effect::Require)];
+        let effects =
+            [("allow", &written.allow, Effect::Allow), ("deny", &written.deny, Effect::Deny), ("require", &written.require, Effect::Require)];
         let mut given: Vec<_> = effects.into_iter().filter(|(_, expression, _)| !expression.is_missing()).collect();
         given.sort_by_key(|(_, expression, _)| expression.place.start);
         match given.as_slice() {
             [] => {
-                self.note(Problem::error(place, "this rule says nothing").help("add one of `allow: …`, `deny: …` and `require: …`"));
+                // A misspelt effect is told already.
+                if !self.problems.borrow().is_noted_at(place) {
+                    self.note(Problem::error(place, "this rule says nothing").help("add one of `allow: …`, `deny: …` and `require: …`"));
+                }
                 None
             }
-            [(_, expression, effect)] => {
-                let resolved = self.filled("rule", expression)?;
+            [(key, expression, effect)] => {
+                let resolved = self.filled(key, expression)?;
                 self.check_rule(expression, &resolved.text);
                 Some(Rule { effect: *effect, expression: resolved.text })
             }

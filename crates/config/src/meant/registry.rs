@@ -125,7 +125,9 @@ impl Meaning<'_> {
         let resolved = self.filled("source", item.source)?;
         let location = match location::parse(resolved.text.trim()) {
             Ok(Location::File(path)) => {
-                for (key, written_at) in [("auth", item.auth.and_then(Written::get).map(|(_, at)| at)), ("tls", item.tls.and_then(Written::get).map(|(_, at)| at))] {
+                for (key, written_at) in
+                    [("auth", item.auth.and_then(Written::get).map(|(_, at)| at)), ("tls", item.tls.and_then(Written::get).map(|(_, at)| at))]
+                {
                     if let Some(at) = written_at {
                         self.note(no_effect_on_files(key, at));
                     }
