@@ -33,12 +33,12 @@ impl Environment for ProcessEnvironment {
 }
 
 /// An environment in which relative paths start at the config file.
-pub(crate) struct Beside<'a> {
-    pub(crate) environment: &'a dyn Environment,
-    pub(crate) base_dir: &'a Path,
+pub(crate) struct Beside<E, P> {
+    pub(crate) environment: E,
+    pub(crate) base_dir: P,
 }
 
-impl Beside<'_> {
+impl Beside<&dyn Environment, &Path> {
     /// A path as meant: `~/` is the home directory, everything else relative starts at the config file.
     pub(crate) fn path(&self, written: &str) -> PathBuf {
         let home = || self.environment.variable("HOME").filter(|home| !home.is_empty());
@@ -50,7 +50,17 @@ impl Beside<'_> {
     }
 }
 
-impl Environment for Beside<'_> {
+impl Environment for Beside<&dyn Environment, &Path> {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.environment.variable(name)
+    }
+
+    fn file(&self, path: &Path) -> Result<String, String> {
+        self.environment.file(&self.base_dir.join(path))
+    }
+}
+
+impl<E: Environment> Environment for Beside<E, PathBuf> {
     fn variable(&self, name: &str) -> Option<String> {
         self.environment.variable(name)
     }

@@ -3,6 +3,13 @@
 //!
 //! No `untagged` and no `flatten`: both lose the place of a mistake. No `Debug` either: a file may hold secrets.
 
+mod policies;
+mod registry;
+
+pub use policies::*;
+pub use registry::*;
+
+use crate::shape::Any;
 use crate::written::{Entries, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -15,7 +22,7 @@ pub struct File {
     /// Address of the main listener, `127.0.0.1:3000`. Without it a free port on loopback is taken and printed.
     pub listen: Written<Text>,
     /// The admin listener; 127.0.0.1:15000 if that is free.
-    pub admin: Written<Listener>,
+    pub admin: Written<Admin>,
     /// The metrics listener; 127.0.0.1:15020 if that is free.
     pub metrics: Written<Listener>,
     /// The MCP servers behind the gateway.
@@ -33,9 +40,19 @@ pub struct File {
     /// Where files that outlive the process go; default the user's state directory.
     pub state_dir: Written<Text>,
     /// What `/ready` asks for.
+    #[schemars(extend("default" = "all"))]
     pub readiness: Written<Readiness>,
     /// Lets a listener that others can reach start without authentication.
+    #[schemars(extend("default" = false))]
     pub allow_unauthenticated: Written<bool>,
+    /// Where virtual tools are published. One section for all targets.
+    pub registry: Written<Registry>,
+    /// Registry entries kept in this file; they come first. One that is wrong is left out, and the log says why.
+    #[schemars(with = "OwnTools")]
+    pub tools: Written<Vec<Written<Any>>>,
+    /// Whose arguments are validated before a call.
+    #[schemars(extend("default" = "standard"))]
+    pub validation: Written<Validation>,
     /// What applies to every call.
     pub policies: Written<Policies>,
 }
@@ -76,12 +93,56 @@ impl JsonSchema for Scalar {
     }
 }
 
+/// What the schema says of a [`Text`] that is a length of time or a number of things.
+struct Measure;
+
+impl JsonSchema for Measure {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Measure".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number"] })
+    }
+}
+
+/// What the schema says of `tools`: the entries of a registry, whose schema is part of ours.
+struct OwnTools;
+
+impl JsonSchema for OwnTools {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "OwnTools".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "items": { "$ref": "#/$defs/tool" } })
+    }
+}
+
 /// Where a side listener goes.
 #[derive(Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Listener {
     /// Address and port.
     pub listen: Written<Text>,
+}
+
+/// The listener for operators.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Admin {
+    /// Address and port.
+    pub listen: Written<Text>,
+    /// What reload and rollback ask for; at least 16 bytes. Without it one is made and kept in the file `admin-token` under `stateDir`.
+    pub token: Written<Text>,
 }
 
 /// A group of MCP servers.
@@ -115,17 +176,20 @@ pub struct Target {
     /// A server that speaks HTTP with server-sent events, revision 2024-11-05.
     pub sse: Written<Remote>,
     /// Whether all clients share a connection, or each session has its own.
+    #[schemars(extend("default" = "shared"))]
     pub sessions: Written<Sessions>,
     /// How long a call may take: `10s`, `500ms`; a bare number is seconds. Default `policies.defaultTimeout`.
-    #[schemars(with = "Scalar")]
+    #[schemars(with = "Measure")]
     pub timeout: Written<Text>,
     /// Which era of MCP to speak; `auto` asks the server.
+    #[schemars(extend("default" = "auto"))]
     pub era: Written<Era>,
     /// Other names for its tools: alias, then the tool's own name.
     pub aliases: Written<Entries<Text>>,
     /// How to trust the server.
     pub tls: Written<ClientTls>,
     /// Whether elicitation, sampling and roots requests of this server reach clients.
+    #[schemars(extend("default" = false))]
     pub allow_server_requests: Written<bool>,
 }
 
@@ -182,18 +246,11 @@ pub struct ServerTls {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Naming {
     /// When a tool's name carries its target's.
+    #[schemars(extend("default" = "onCollision"))]
     pub prefix: Written<Prefix>,
-    /// What stands between the two; default `__`.
+    /// What stands between the two.
+    #[schemars(extend("default" = "__"))]
     pub separator: Written<Text>,
-}
-
-/// What applies to every call.
-#[derive(Clone, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Policies {
-    /// How long a call may take unless its target says otherwise; default `60s`.
-    #[schemars(with = "Scalar")]
-    pub default_timeout: Written<Text>,
 }
 
 /// When a tool's name carries its target's.

@@ -7,16 +7,19 @@
 mod duration;
 mod environment;
 mod file;
+mod markdown;
 mod mcp_servers;
 mod meant;
 mod merge;
 mod problem;
 mod read;
 mod schema;
+mod shape;
 mod tree;
 mod written;
 
 pub use environment::ProcessEnvironment;
+pub use markdown::{config_page, registry_page};
 pub use problem::{Located, Problem, Report, Severity};
 pub use schema::json_schema;
 pub use transom_gateway::watch::{Changes, watch};
@@ -62,13 +65,32 @@ pub struct Loaded {
 }
 
 /// Turns sources into one config; without any, the defaults. Fails with every problem of every source.
-pub fn load(sources: &[Source], environment: &dyn Environment) -> Result<Loaded, Report> {
+///
+/// The config keeps the environment, for what registries read from it later.
+pub fn load<E: Environment + Clone + Send + Sync + 'static>(sources: &[Source], environment: &E) -> Result<Loaded, Report> {
+    let (config, report) = examine(sources, environment);
+    if report.has_errors() { Err(report) } else { Ok(Loaded { config, warnings: report }) }
+}
+
+/// What sources mean as far as they can be read, and every problem of every source. Not to be run if there is an error among them.
+pub fn examine<E: Environment + Clone + Send + Sync + 'static>(sources: &[Source], environment: &E) -> (Config, Report) {
     let problems = RefCell::default();
     let files = sources.iter().enumerate().filter_map(|(index, source)| read_source(source, index, &problems));
     let merged = merge::merge(files.collect::<Vec<_>>());
     let config = meant::config(&merged, sources, environment, &problems);
-    let report = problems.into_inner().into_report(sources);
-    if report.has_errors() { Err(report) } else { Ok(Loaded { config, warnings: report }) }
+    (config, problems.into_inner().into_report(sources))
+}
+
+/// Where something stands that a JSON pointer leads to; if the file spells it out, only the part of it in question.
+pub fn place_of(tree: &Node, source: &Source, pointer: &str, part: &str) -> Place {
+    let (key, node) = tree.at(pointer);
+    let place = node.underlined(key);
+    let spelled = source.text.get(place.start..place.start + place.length).unwrap_or_default();
+    let mut found = spelled.match_indices(part);
+    match (found.next(), found.next()) {
+        (Some((at, _)), None) if !part.is_empty() => Place { start: place.start + at, length: part.len(), ..place },
+        _ => place,
+    }
 }
 
 /// The text of a source as a tree in which every value knows its place. YAML and JSON alike; what it means is for others to say.

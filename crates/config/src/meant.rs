@@ -1,22 +1,29 @@
 //! What a config means: variables replaced, paths absolute, defaults filled in, every rule checked.
 //!
 //! The last room that sees the file. It notes every problem it finds and goes on; what it returns is only used if there was
-//! none. Messages quote what was written, never what a variable held. [`value`] has the single values, [`target`] the targets,
-//! and here is the rest.
+//! none. Messages quote what was written, never what a variable held. [`value`] has the single values, [`network`] what servers
+//! have in common, [`target`] the targets, [`registry`] the registries, [`policies`] who may do what,
+//! [`limits`] how much, and here is the rest.
 
+mod limits;
+mod location;
+mod network;
+mod policies;
+mod registry;
 mod target;
 mod value;
 
 use crate::Source;
 use crate::environment::Beside;
-use crate::file::{self, Listener, Prefix, Readiness, ServerTls, Text};
+use crate::file::{self, File, Prefix, Readiness, ServerTls, Text};
 use crate::merge::Merged;
 use crate::problem::{Problem, Problems};
 use crate::written::{Place, Written};
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use transom_gateway::config::Surroundings;
 use transom_gateway::{Config, ListenAt, Naming, TlsFiles};
 use transom_registry::template::Environment;
 use transom_upstream::Secret;
@@ -26,32 +33,65 @@ use value::Resolved;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Shorter keys can be guessed.
-const SHORTEST_SESSION_KEY: usize = 16;
+const SHORTEST_KEY: usize = 16;
 
 /// Decides what the files mean together.
-pub fn config(merged: &Merged, sources: &[Source], environment: &dyn Environment, problems: &RefCell<Problems>) -> Config {
+pub fn config<E: Environment + Clone + Send + Sync + 'static>(
+    merged: &Merged,
+    sources: &[Source],
+    environment: &E,
+    problems: &RefCell<Problems>,
+) -> Config {
     let meaning = Meaning { sources, environment, problems };
+    let surroundings = surroundings(merged, sources, environment);
     let defaults = Config::default();
     let file = &merged.file;
-    let timeout = file.policies.value.as_ref().and_then(|policies| meaning.duration("defaultTimeout", &policies.default_timeout));
+    let policies = file.policies.value.as_ref();
+    let timeout = policies.and_then(|policies| meaning.duration("defaultTimeout", &policies.default_timeout));
+    let own_tools = meaning.own_tools(&file.tools);
     Config {
         listen: meaning.address("listen", &file.listen).unwrap_or(defaults.listen),
         tls: file.tls.get().and_then(|(tls, place)| meaning.server_tls(tls, place)),
-        admin: meaning.side_listener(&file.admin, defaults.admin),
-        metrics: meaning.side_listener(&file.metrics, defaults.metrics),
+        admin: meaning.side_listener(file.admin.value.as_ref().map(|admin| &admin.listen), defaults.admin),
+        admin_token: file.admin.value.as_ref().and_then(|admin| meaning.key("token", &admin.token)),
+        metrics: meaning.side_listener(file.metrics.value.as_ref().map(|metrics| &metrics.listen), defaults.metrics),
         targets: meaning.targets(&merged.targets, timeout.unwrap_or(DEFAULT_TIMEOUT)),
         naming: meaning.naming(file.naming.value.as_ref()),
         allowed_hosts: meaning.all(&file.allowed_hosts, Meaning::allowed_host),
         allowed_origins: meaning.all(&file.allowed_origins, Meaning::allowed_origin),
-        session_key: meaning.session_key(&file.session_key),
-        state_dir: meaning.path("stateDir", &file.state_dir),
+        session_key: meaning.key("sessionKey", &file.session_key),
+        state_dir: meaning.path("stateDir", &file.state_dir).or_else(|| users_state_dir(environment)),
         readiness: file.readiness.value.map_or(defaults.readiness, |readiness| match readiness {
             Readiness::All => transom_gateway::Readiness::All,
             Readiness::Any => transom_gateway::Readiness::Any,
             Readiness::Registry => transom_gateway::Readiness::Registry,
         }),
         allow_unauthenticated: file.allow_unauthenticated.value.unwrap_or(defaults.allow_unauthenticated),
-        ..defaults
+        registry: meaning.registry(&file.registry, own_tools.is_some()),
+        reading: meaning.reading(file.registry.value.as_ref(), file.validation.value),
+        own_tools,
+        environment: surroundings,
+        authentication: policies.and_then(|policies| meaning.authentication(&policies.authentication)),
+        authorization: policies.and_then(|policies| meaning.authorization(&policies.authorization)),
+        limits: meaning.limits(policies),
+        drain: defaults.drain,
+    }
+}
+
+/// Where programs of this user keep what outlives them.
+fn users_state_dir(environment: &dyn Environment) -> Option<PathBuf> {
+    let set = |name: &str| environment.variable(name).filter(|value| !value.is_empty());
+    let base = set("XDG_STATE_HOME").map(PathBuf::from).or_else(|| set("HOME").map(|home| Path::new(&home).join(".local/state")))?;
+    base.is_absolute().then(|| base.join("transom"))
+}
+
+/// Where registries get their values later: relative paths start at the file that speaks of registries.
+fn surroundings<E: Environment + Clone + Send + Sync + 'static>(merged: &Merged, sources: &[Source], environment: &E) -> Surroundings {
+    let File { registry, tools, .. } = &merged.file;
+    let speaker = registry.get().map(|(_, place)| place).or_else(|| tools.get().map(|(_, place)| place)).unwrap_or_default();
+    match sources.get(speaker.source) {
+        Some(source) => Surroundings::new(Beside { environment: environment.clone(), base_dir: source.base_dir.clone() }),
+        None => Surroundings::new(environment.clone()),
     }
 }
 
@@ -67,7 +107,7 @@ impl Meaning<'_> {
         self.problems.borrow_mut().add(problem);
     }
 
-    fn beside(&self, place: Place) -> Beside<'_> {
+    fn beside(&self, place: Place) -> Beside<&dyn Environment, &Path> {
         let base_dir = self.sources.get(place.source).map_or(Path::new(""), |source| source.base_dir.as_path());
         Beside { environment: self.environment, base_dir }
     }
@@ -98,9 +138,8 @@ impl Meaning<'_> {
         None
     }
 
-    fn side_listener(&self, written: &Written<Listener>, default: ListenAt) -> ListenAt {
-        let address = written.value.as_ref().and_then(|section| self.address("listen", &section.listen));
-        address.map_or(default, ListenAt::Exactly)
+    fn side_listener(&self, written: Option<&Written<Text>>, default: ListenAt) -> ListenAt {
+        written.and_then(|written| self.address("listen", written)).map_or(default, ListenAt::Exactly)
     }
 
     fn server_tls(&self, tls: &ServerTls, place: Place) -> Option<TlsFiles> {
@@ -173,11 +212,12 @@ impl Meaning<'_> {
         None
     }
 
-    fn session_key(&self, written: &Written<Text>) -> Option<Secret> {
+    /// A secret of ours that nobody may guess.
+    fn key(&self, key: &str, written: &Written<Text>) -> Option<Secret> {
         let resolved = self.text(written)?;
-        if resolved.text.len() < SHORTEST_SESSION_KEY {
+        if resolved.text.len() < SHORTEST_KEY {
             self.note(
-                Problem::error(resolved.place, format!("`sessionKey` is shorter than {SHORTEST_SESSION_KEY} bytes"))
+                Problem::error(resolved.place, format!("`{key}` is shorter than {SHORTEST_KEY} bytes"))
                     .label("can be guessed")
                     .help("make one with `openssl rand -hex 32`"),
             );

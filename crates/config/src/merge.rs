@@ -1,7 +1,7 @@
 //! Several files as one: a later file's target of the same name replaces the earlier one whole; of every other setting the
 //! later one counts.
 
-use crate::file::{File, Listener, Naming, Policies, ServerTls, Target, Text};
+use crate::file::{Admin, File, Listener, Naming, Policies, Registry, ServerTls, Target, Text, ToolDefaults};
 use crate::written::Written;
 
 /// All files together.
@@ -47,8 +47,11 @@ fn take_targets(file: &mut File) -> Vec<Written<Target>> {
 fn settings(earlier: File, later: File) -> File {
     File {
         listen: earlier.listen.or_later(later.listen),
-        admin: section(earlier.admin, later.admin, listener),
-        metrics: section(earlier.metrics, later.metrics, listener),
+        admin: section(earlier.admin, later.admin, |earlier, later| Admin {
+            listen: earlier.listen.or_later(later.listen),
+            token: earlier.token.or_later(later.token),
+        }),
+        metrics: section(earlier.metrics, later.metrics, |earlier, later| Listener { listen: earlier.listen.or_later(later.listen) }),
         backends: Written::default(),
         naming: section(earlier.naming, later.naming, |earlier, later| Naming {
             prefix: earlier.prefix.or_later(later.prefix),
@@ -64,14 +67,63 @@ fn settings(earlier: File, later: File) -> File {
         state_dir: earlier.state_dir.or_later(later.state_dir),
         readiness: earlier.readiness.or_later(later.readiness),
         allow_unauthenticated: earlier.allow_unauthenticated.or_later(later.allow_unauthenticated),
+        registry: section(earlier.registry, later.registry, registry),
+        tools: earlier.tools.or_later(later.tools),
+        validation: earlier.validation.or_later(later.validation),
         policies: section(earlier.policies, later.policies, |earlier, later| Policies {
             default_timeout: earlier.default_timeout.or_later(later.default_timeout),
+            // Whole: who may do what is one thought, and half of it from another file would be a different one.
+            authentication: earlier.authentication.or_later(later.authentication),
+            authorization: earlier.authorization.or_later(later.authorization),
+            rate_limit: earlier.rate_limit.or_later(later.rate_limit),
+            concurrency: earlier.concurrency.or_later(later.concurrency),
+            timeouts: earlier.timeouts.or_later(later.timeouts),
         }),
     }
 }
 
-fn listener(earlier: Listener, later: Listener) -> Listener {
-    Listener { listen: earlier.listen.or_later(later.listen) }
+fn registry(earlier: Registry, later: Registry) -> Registry {
+    // Credentials stay with the place they were written for: a later file that names another one does not send it the token of the first.
+    let elsewhere = !later.source.is_missing() || !later.sources.is_missing();
+    let (source, sources, auth, tls) = if elsewhere {
+        (later.source, later.sources, later.auth, later.tls)
+    } else {
+        (earlier.source, earlier.sources, earlier.auth.or_later(later.auth), earlier.tls.or_later(later.tls))
+    };
+    let later_interval = !later.refresh_interval.is_missing() || !later.older_refresh_interval.is_missing();
+    let (refresh_interval, older_refresh_interval) = if later_interval {
+        (later.refresh_interval, later.older_refresh_interval)
+    } else {
+        (earlier.refresh_interval, earlier.older_refresh_interval)
+    };
+    Registry {
+        source,
+        sources,
+        refresh_interval,
+        older_refresh_interval,
+        auth,
+        tls,
+        env: earlier.env.or_later(later.env),
+        on_start: earlier.on_start.or_later(later.on_start),
+        strict: earlier.strict.or_later(later.strict),
+        allow_empty: earlier.allow_empty.or_later(later.allow_empty),
+        unlisted: earlier.unlisted.or_later(later.unlisted),
+        jsonpath: earlier.jsonpath.or_later(later.jsonpath),
+        defaults: section(earlier.defaults, later.defaults, tool_defaults),
+    }
+}
+
+fn tool_defaults(earlier: ToolDefaults, later: ToolDefaults) -> ToolDefaults {
+    ToolDefaults {
+        hidden_arguments: earlier.hidden_arguments.or_later(later.hidden_arguments),
+        on_drift: earlier.on_drift.or_later(later.on_drift),
+        on_missing: earlier.on_missing.or_later(later.on_missing),
+        on_unshaped: earlier.on_unshaped.or_later(later.on_unshaped),
+        errors: earlier.errors.or_later(later.errors),
+        keep_content: earlier.keep_content.or_later(later.keep_content),
+        hide_defaulted: earlier.hide_defaulted.or_later(later.hide_defaulted),
+        coerce_arguments: earlier.coerce_arguments.or_later(later.coerce_arguments),
+    }
 }
 
 fn section<T>(earlier: Written<T>, later: Written<T>, merge: impl FnOnce(T, T) -> T) -> Written<T> {

@@ -84,6 +84,11 @@ impl Problems {
         }
     }
 
+    /// Whether one begins here.
+    pub fn is_noted_at(&self, place: Place) -> bool {
+        self.list.iter().any(|problem| (problem.place.source, problem.place.start) == (place.source, place.start))
+    }
+
     /// Everything noted, in the order of the files.
     pub fn into_report(mut self, sources: &[Source]) -> Report {
         self.list.sort_by_key(|problem| (problem.place.source, problem.place.start));
@@ -225,7 +230,8 @@ impl fmt::Debug for Report {
 
 impl std::error::Error for Report {}
 
-fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+/// Line and column of an offset, counted from 1, columns in characters.
+pub(crate) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;

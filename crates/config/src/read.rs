@@ -4,6 +4,7 @@
 //! words of a person. What values mean is left to [`meant`](crate::meant).
 
 use crate::problem::{Problem, Problems, did_you_mean};
+use crate::shape::{ANYTHING, ONE_OR_MANY, TEXT_OR_MAP};
 use crate::tree::{Node, Value};
 use crate::written::{Place, WRITTEN};
 use serde::de::value::{StrDeserializer, UsizeDeserializer};
@@ -13,8 +14,24 @@ use std::cell::RefCell;
 use std::fmt;
 
 /// Keys of the product that this version does not implement. They are refused, so that nobody believes a policy in force that is not.
-const NOT_YET: &[(&str, &[&str])] =
-    &[("File", &["registry", "tools", "discovery", "validation"]), ("Policies", &["authentication", "authorization", "rateLimit"])];
+const NOT_YET: &[(&str, &[&str])] = &[("File", &["discovery"])];
+
+/// Keys that people try and that are refused for a reason: the section, the key, what is wrong with it, what to do.
+const REFUSED: &[(&str, &str, &str, &str)] = &[(
+    "ApiKey",
+    "key",
+    "an API key does not stand in a config, only its hash does",
+    "write `hash: sha256:…` with what `printf %s KEY | sha256sum` prints, and give the key to its owner",
+)];
+
+/// Keys for which "nothing" could be read as the opposite of what their author means: the section, the key, what to do.
+const NEVER_EMPTY: &[(&str, &str, &str)] = &[
+    ("Policies", "authentication", "remove it to let everybody in, or say who may come in: `jwt` or `apiKeys`"),
+    ("Policies", "authorization", "remove it to allow everything, or write `rules: […]`; `rules: []` allows nothing"),
+    ("Authorization", "rules", "write `[]` to allow nothing, or remove `authorization` to allow everything"),
+    ("RegistryEnvironment", "allow", "write `[]` to let registries read nothing, or remove `env` to let them read every variable"),
+    ("ToolDefaults", "onMissing", "write `\"null\"` in quotes to get `null` for fields without a value"),
+];
 
 /// Types of other programs' files: what they have beyond ours is pointed out, not refused.
 const FOREIGN: &[&str] = &["McpServers", "Server"];
@@ -90,27 +107,31 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A scalar is underlined itself; of anything longer, its key, or else where it begins.
     fn place(&self) -> Place {
-        let own = self.node.place;
-        let begin = |first: Option<&Node>| self.key.or(first).map_or(own, |node| node.place);
-        match &self.node.value {
-            Value::Map(entries) => begin(entries.first().map(|(key, _)| key)),
-            Value::List(items) => begin(items.first()),
-            Value::Null => begin(None),
-            Value::Boolean(_) | Value::Number(_) | Value::Text(_) => own,
-        }
+        self.node.underlined(self.key)
     }
 
     fn with(&self, node: &'a Node, key: Option<&'a Node>) -> Reader<'a> {
         Reader { node, key, problems: self.problems }
     }
 
+    /// Notes a key that must not be left empty and is.
+    fn check_filled(&self, owner: &str, key: &Node, value: &Node) {
+        let name = key.spelling().unwrap_or_default();
+        let rule = NEVER_EMPTY.iter().find(|(section, key, _)| *section == owner && *key == name);
+        if let (Some((.., help)), Value::Null) = (rule, &value.value) {
+            self.note(Problem::error(key.place, format!("`{name}` has no value")).help(*help));
+        }
+    }
+
     /// Notes a key that the struct does not have.
     fn unknown_key(&self, owner: &str, key: &Node, fields: &[&str]) {
         let name = key.spelling().unwrap_or_default();
         let not_yet = NOT_YET.iter().any(|(each, keys)| *each == owner && keys.contains(&name));
-        let problem = if FOREIGN.contains(&owner) {
+        let refused = REFUSED.iter().find(|(section, key, ..)| *section == owner && *key == name);
+        let problem = if let Some((_, _, why, help)) = refused {
+            Problem::error(key.place, *why).label("in plain text").help(*help)
+        } else if FOREIGN.contains(&owner) {
             Problem::warning(key.place, format!("`{name}` has no effect here"))
                 .label("ignored")
                 .help(format!("of a file with `mcpServers`, these keys are read: {}", fields.join(", ")))
@@ -189,7 +210,22 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             let place = self.place();
             return visitor.visit_seq(PlaceAndValue { place: [place.source, place.start, place.length].into_iter(), value: Some(self) });
         }
-        visitor.visit_newtype_struct(self)
+        match (name, &self.node.value) {
+            (TEXT_OR_MAP, Value::Boolean(_) | Value::Number(_) | Value::Text(_)) => self.deserialize_str(visitor),
+            (TEXT_OR_MAP, Value::List(_)) => Err(self.wrong("text or a map")),
+            (ONE_OR_MANY, Value::List(_)) => self.deserialize_seq(visitor),
+            (ANYTHING, value) => self.checked(match value {
+                Value::Null => visitor.visit_unit(),
+                Value::Boolean(value) => visitor.visit_bool(*value),
+                Value::Number(spelled) => visitor.visit_borrowed_bytes(spelled.as_bytes()),
+                Value::Text(text) => visitor.visit_borrowed_str(text),
+                Value::List(items) => visitor.visit_seq(Items { reader: self, items: items.iter() }),
+                Value::Map(entries) => {
+                    visitor.visit_map(Pairs { reader: self, entries: entries.iter().collect::<Vec<_>>().into_iter(), value: None })
+                }
+            }),
+            _ => visitor.visit_newtype_struct(self),
+        }
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Noted> {
@@ -215,6 +251,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         for entry in entries {
             let key = entry.0.spelling().unwrap_or_default();
             if fields.contains(&key) {
+                self.check_filled(name, &entry.0, &entry.1);
                 known.push(entry);
             } else if !is_comment(key) {
                 self.unknown_key(name, &entry.0, fields);

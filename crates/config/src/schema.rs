@@ -11,6 +11,11 @@ pub fn json_schema() -> Value {
     let generator = SchemaSettings::draft2020_12().for_deserialize().with_transform(Comments).into_generator();
     let mut schema = generator.into_root_schema_for::<File>();
     schema.insert("title".into(), "Transom configuration".into());
+    // `tools` holds entries of a registry, so that editors should know these too.
+    let registry = transom_registry::published::json_schema();
+    if let (Some(Value::Object(ours)), Some(Value::Object(theirs))) = (schema.get_mut("$defs"), registry.get("$defs")) {
+        ours.extend(theirs.clone());
+    }
     schema.to_value()
 }
 

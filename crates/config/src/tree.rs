@@ -67,6 +67,42 @@ impl Node {
         matches!(&self.value, Value::Map(entries) if entries.iter().any(|(key, _)| key.spelling() == Some(name)))
     }
 
+    /// What a JSON pointer (RFC 6901) leads to, and the key it stands under; if it leads nowhere, the last step that leads somewhere.
+    pub(crate) fn at(&self, pointer: &str) -> (Option<&Node>, &Node) {
+        let (mut key, mut node) = (None, self);
+        for step in pointer.split('/').skip(1) {
+            let Some(next) = node.step(step) else { break };
+            (key, node) = next;
+        }
+        (key, node)
+    }
+
+    /// What a JSON pointer (RFC 6901) leads to.
+    pub fn find(&self, pointer: &str) -> Option<&Node> {
+        pointer.split('/').skip(1).try_fold(self, |node, step| node.step(step).map(|(_, node)| node))
+    }
+
+    /// What a step of a JSON pointer leads to, and the key it stands under.
+    fn step(&self, step: &str) -> Option<(Option<&Node>, &Node)> {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        match &self.value {
+            Value::Map(entries) => entries.iter().find(|(name, _)| name.spelling() == Some(&step)).map(|(name, value)| (Some(name), value)),
+            Value::List(items) => step.parse().ok().and_then(|index: usize| items.get(index)).map(|item| (None, item)),
+            Value::Null | Value::Boolean(_) | Value::Number(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// Where it should be underlined: a scalar itself; of anything longer its key, or else where it begins.
+    pub(crate) fn underlined(&self, key: Option<&Node>) -> Place {
+        let begin = |first: Option<&Node>| key.or(first).map_or(self.place, |node| node.place);
+        match &self.value {
+            Value::Map(entries) => begin(entries.first().map(|(key, _)| key)),
+            Value::List(items) => begin(items.first()),
+            Value::Null => begin(None),
+            Value::Boolean(_) | Value::Number(_) | Value::Text(_) => self.place,
+        }
+    }
+
     /// Whether the file says nothing at all.
     pub fn is_empty(&self) -> bool {
         matches!(self.value, Value::Null)

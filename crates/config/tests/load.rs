@@ -10,6 +10,7 @@ use transom_upstream::{EraChoice, Sessions, TargetSpec, Transport};
 
 const PEM: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
 
+#[derive(Clone)]
 struct Fake(BTreeMap<&'static str, &'static str>);
 
 impl Environment for Fake {
@@ -359,6 +360,7 @@ fn a_thousand_mistakes_are_counted_and_a_hundred_shown() {
 #[test]
 fn every_example_loads() {
     // layout.md: each example is executed by a test; R-003-53.
+    #[derive(Clone)]
     struct Generous;
     impl Environment for Generous {
         fn variable(&self, name: &str) -> Option<String> {

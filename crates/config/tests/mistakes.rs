@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use transom_config::{Environment, Severity, Source, load};
 
+#[derive(Clone)]
 struct Fake(BTreeMap<&'static str, &'static str>);
 
 impl Environment for Fake {
@@ -112,11 +113,7 @@ mistake!(
 "#
 );
 
-mistake!(
-    a_key_of_a_later_version_is_refused,
-    "config.yaml",
-    "registry:\n  source: file://./registry.json\ntools: []\npolicies:\n  authorization: { rules: [] }\n"
-);
+mistake!(a_key_of_a_later_version_is_refused, "config.yaml", "discovery: { mode: search }\n");
 
 mistake!(an_unknown_choice_comes_with_a_suggestion, "config.yaml", "naming: { prefix: onColision, separator: \"\" }\nreadiness: most\n");
 
@@ -211,3 +208,74 @@ fn an_alias_bomb_and_deep_nesting_are_stopped() {
         assert!(started.elapsed() < std::time::Duration::from_secs(5));
     }
 }
+
+// L3: the schemes are named.
+mistake!(
+    a_registry_is_a_file_or_on_a_web_server,
+    "config.yaml",
+    "registry:\n  sources:\n    - ftp://registry.corp.example/tools\n    - localhost:8080/tools\n    - file://registry.json\n    - https://me:${PASSWORD}@registry.corp.example/tools\n    - { auth: { bearer: x } }\n    - [a]\n"
+);
+
+mistake!(
+    a_registry_has_one_source_or_a_list_of_them,
+    "config.yaml",
+    "registry:\n  source: file://./registry.json\n  sources: [file://./other.json]\n  refreshInterval: 5m\n  refresh_interval: 5m\n"
+);
+
+mistake!(
+    a_registry_section_says_where_the_registry_is,
+    "config.yaml",
+    "registry:\n  strict: true\n  env: { allow: }\n  defaults: { onMissing: null }\n"
+);
+
+// L18
+mistake!(
+    an_unknown_key_of_the_registry_comes_with_a_suggestion,
+    "config.yaml",
+    "registry:\n  $comment: fine\n  x-owner: fine\n  sorce: file://./registry.json\n  source: registry.json\n  onStart: cache\n  defaults: { hideDefault: true }\n"
+);
+
+// L2
+mistake!(
+    a_bad_refresh_interval_shows_the_forms,
+    "config.yaml",
+    "registry: { source: registry.json, refreshInterval: -5s }\npolicies:\n  timeouts: [{ tool: slow, timeout: '' }, { principal: ci }, { tool: 'a b', timeout: abc }]\n"
+);
+
+// L4, L19: told at its place, never with its value.
+mistake!(
+    credentials_of_a_registry_are_complete_and_go_to_one_server,
+    "config.yaml",
+    "registry:\n  sources:\n    - { source: \"https://a.example\", auth: { bearer: \"${REGISTRY_TOKEN}\" } }\n    - { source: \"https://b.example\", auth: { bearer: \"${MULTILINE}x\", headers: { Authorization: x } } }\n    - { source: \"https://c.example\", auth: { basic: { username: \"a:b\" } } }\n    - { source: \"https://d.example\", auth: {} }\n    - https://e.example\n    - https://f.example\n  auth: { bearer: \"${PASSWORD}\" }\n"
+);
+
+mistake!(tools_are_a_list, "config.yaml", "tools: { name: get_weather }\nvalidation: most\n");
+
+mistake!(authentication_lets_somebody_in, "config.yaml", "policies:\n  authentication: { resource: mcp.corp.example }\n");
+
+// C8: what is empty by mistake must not mean "everybody".
+mistake!(an_empty_policy_is_not_no_policy, "config.yaml", "policies:\n  authentication:\n  authorization:\n");
+
+mistake!(
+    an_issuer_is_complete_and_signs_with_keys_of_its_own,
+    "config.yaml",
+    "policies:\n  authentication:\n    jwt:\n      - { audiences: [], jwks: { url: \"https://a.example\", file: keys.json } }\n      - { issuer: \"https://b.example\", audiences: [mcp], jwks: {}, algorithms: [HS256, none, RS265] }\n      - { issuer: \"https://c.example\", jwks: { url: \"ftp://c.example\" } }\n"
+);
+
+mistake!(
+    an_api_key_stands_in_a_config_as_its_hash,
+    "config.yaml",
+    "policies:\n  authentication:\n    apiKeys:\n      - { id: ci, key: hunter2 }\n      - { id: cd, hash: hunter2 }\n      - { id: ce, hash: 0000000000000000000000000000000000000000000000000000000000000000 }\n      - { id: cf, hash: \"sha256:0000000000000000000000000000000000000000000000000000000000000001\" }\n      - { id: cf, hash: \"sha256:0000000000000000000000000000000000000000000000000000000000000001\" }\n      - { hash: \"sha256:${PASSWORD}\" }\n"
+);
+
+mistake!(
+    a_rule_has_one_effect,
+    "config.yaml",
+    "policies:\n  authorization:\n    rules:\n      - { allow: 'true', deny: 'false' }\n      - {}\n      - { alow: 'true' }\n      - { allow: '' }\n"
+);
+
+mistake!(
+    a_limit_is_a_number_of_calls,
+    "config.yaml",
+    "policies:\n  rateLimit:\n    - { perPrincipal: 100 per minute }\n    - { total: 0/s }\n    - { tool: get_*, perPrincipal: 10/s, total: 100/s }\n    - { tool: get_* }\n  concurrency:\n    - { total: 0 }\n    - { tool: 'get weather', perPrincipal: many }\n"
+);

@@ -6,17 +6,27 @@ fn workspace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+fn is_current(file: &str, current: &str) {
+    let path = workspace().join("schema").join(file);
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::create_dir_all(workspace().join("schema")).unwrap();
+        std::fs::write(&path, current).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == current, "schema/{file} is not what the types say: run `make gen` and commit the result");
+}
+
 #[test]
 fn the_schema_in_the_repository_is_current() {
     // R-003-53
-    let path = workspace().join("schema/config.schema.json");
-    let current = format!("{:#}\n", transom_config::json_schema());
-    if std::env::var_os("UPDATE_SCHEMA").is_some() {
-        std::fs::create_dir_all(workspace().join("schema")).unwrap();
-        std::fs::write(&path, &current).unwrap();
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == current, "schema/config.schema.json is not what the types say: run `make gen` and commit the result");
+    is_current("config.schema.json", &format!("{:#}\n", transom_config::json_schema()));
+}
+
+#[test]
+fn the_pages_in_the_repository_are_current() {
+    // R-003-56
+    is_current("config.md", &transom_config::config_page());
+    is_current("registry.md", &transom_config::registry_page());
 }
 
 #[test]
@@ -33,7 +43,6 @@ fn the_schema_accepts_what_the_reader_accepts_and_refuses_what_it_refuses() {
     ];
     let bad = [
         serde_json::json!({ "listn": "127.0.0.1:3000" }),
-        serde_json::json!({ "registry": {} }),
         serde_json::json!({ "allowUnauthenticated": "yes" }),
         target(serde_json::json!({ "stdio": { "cmd": "uvx" } })),
         target(serde_json::json!({ "name": "a" })),

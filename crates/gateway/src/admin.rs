@@ -119,11 +119,11 @@ pub fn refused(status: StatusCode, code: &str, message: &str) -> Reply {
     json(status, value!({ "error": { "code": code, "message": message } }).to_string())
 }
 
-/// Whether a write may go on: it says it is JSON, and it has the token.
-pub fn may_write(headers: &HeaderMap, token: &Secret) -> Result<(), Reply> {
+/// Why a write may not go on: it does not say that it is JSON, or it has no token.
+pub fn objection(headers: &HeaderMap, token: &Secret) -> Option<Reply> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
     if !kind.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json") {
-        return Err(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", "Content-Type must be application/json"));
+        return Some(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", "Content-Type must be application/json"));
     }
     let mut sent = headers.get_all(header::AUTHORIZATION).iter();
     let bearer = match (sent.next(), sent.next()) {
@@ -132,8 +132,8 @@ pub fn may_write(headers: &HeaderMap, token: &Secret) -> Result<(), Reply> {
     };
     let right = bearer.is_some_and(|bearer| verify_slices_are_equal(bearer.as_bytes(), token.expose().as_bytes()).is_ok());
     if right {
-        return Ok(());
+        return None;
     }
     let message = "the admin token is missing or wrong: send `Authorization: Bearer TOKEN`; the token is in the file admin-token under stateDir";
-    Err(refused(StatusCode::UNAUTHORIZED, "unauthenticated", message))
+    Some(refused(StatusCode::UNAUTHORIZED, "unauthenticated", message))
 }

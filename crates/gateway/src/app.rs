@@ -45,6 +45,8 @@ pub struct Handle {
     runtime: Arc<Runtime>,
     started_with: Arc<Config>,
     bind: IpAddr,
+    /// The newest config, for what takes a while to follow it.
+    configs: watch::Sender<Arc<Config>>,
 }
 
 /// Why a gateway did not start.
@@ -119,8 +121,19 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
         tokio::spawn(tls.clone().keep_current());
     }
     let drain = config.drain;
-    let handle = Handle { runtime, started_with: Arc::new(config), bind };
+    let started_with = Arc::new(config);
+    let configs = watch::Sender::new(started_with.clone());
+    tokio::spawn(keep_registry_configured(runtime.clone(), configs.subscribe()));
+    let handle = Handle { runtime, started_with, bind, configs };
     Ok(Bound { main, admin, metrics, addresses, tls, handle, drain, ended })
+}
+
+/// Gives the registry's store every new config, one after the other; of several that came meanwhile, the last.
+async fn keep_registry_configured(runtime: Arc<Runtime>, mut configs: watch::Receiver<Arc<Config>>) {
+    while configs.changed().await.is_ok() {
+        let config = configs.borrow_and_update().clone();
+        runtime.store.reconfigure(&config, target_names(&config.targets)).await;
+    }
 }
 
 fn listen_at(place: ListenAt, what: &'static str) -> Result<TcpListener, StartError> {
@@ -261,8 +274,7 @@ impl Handle {
         }
         self.runtime.set_naming(config.naming.clone());
         self.runtime.set_targets(config.targets.clone());
-        let runtime = self.runtime.clone();
-        tokio::spawn(async move { runtime.store.reconfigure(&config, target_names(&config.targets)).await });
+        self.configs.send_replace(Arc::new(config));
         needs_restart
     }
 

@@ -86,7 +86,8 @@ impl Names {
         }
         let bare: Arc<str> = name.into();
         let free = |names: &Self, name: &Arc<str>| {
-            !names.taken.contains_key(&(kind, name.clone())) && !(kind == Kind::Tool && names.reserved.contains(name))
+            let reserved = kind == Kind::Tool && names.reserved.contains(name);
+            !reserved && !names.taken.contains_key(&(kind, name.clone()))
         };
         let choice = match self.rules.prefix {
             Prefix::OnCollision if !collides && free(self, &bare) => bare,

@@ -46,7 +46,7 @@ impl Side {
 
     /// What changes something.
     async fn write(&self, request: Request<Incoming>) -> Response<ReplyBody> {
-        if let Err(refusal) = admin::may_write(request.headers(), &self.token) {
+        if let Some(refusal) = admin::objection(request.headers(), &self.token) {
             self.runtime.rejected(Reject::AdminWrite);
             return refusal;
         }

@@ -1,4 +1,4 @@
-//! `transom schema`: JSON Schemas for the files that people write, for editors and checkers.
+//! `transom schema`: what the files that people write may say, as JSON Schema for editors and checkers, and as a page to read.
 
 use crate::failure::{Exit, Failure};
 use crate::terminal;
@@ -9,6 +9,9 @@ pub struct Args {
     /// Of which file
     #[arg(value_enum, default_value_t, value_name = "FILE")]
     of: Subject,
+    /// For whom
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    format: Format,
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
@@ -20,11 +23,22 @@ enum Subject {
     Registry,
 }
 
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Format {
+    /// JSON Schema, for editors and checkers
+    #[default]
+    Json,
+    /// Tables, for people
+    Markdown,
+}
+
 /// Prints the schema.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let schema = match args.of {
-        Subject::Config => transom_config::json_schema(),
-        Subject::Registry => transom_registry::published::json_schema(),
+    let schema = match (args.of, args.format) {
+        (Subject::Config, Format::Markdown) => return Ok(terminal::data(&transom_config::config_page())),
+        (Subject::Registry, Format::Markdown) => return Ok(terminal::data(&transom_config::registry_page())),
+        (Subject::Config, Format::Json) => transom_config::json_schema(),
+        (Subject::Registry, Format::Json) => transom_registry::published::json_schema(),
     };
     let text =
         serde_json::to_string_pretty(&schema).map_err(|error| Failure::new(Exit::Unexpected, format!("the schema cannot be written: {error}")))?;

@@ -1,12 +1,13 @@
 //! What a target means: its name, how it is reached, what it is sent.
 
+use super::network::Server;
 use super::value::Resolved;
 use super::{Meaning, TOOL_NAME_CHARACTERS, is_tool_name_character};
 use crate::file::{ClientTls, Era, Remote, Sessions, Stdio, Target, Text};
 use crate::problem::Problem;
 use crate::written::{Entries, Place, Written};
-use http::header::{self, HeaderName, HeaderValue};
-use std::collections::{HashMap, HashSet};
+use http::HeaderName;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use transom_upstream::{EraChoice, Secret, TargetSpec, Transport};
@@ -17,18 +18,13 @@ const LONGEST_TARGET_NAME: usize = 64;
 /// What MCP recommends as the limit of a tool's name.
 const LONGEST_TOOL_NAME: usize = 128;
 
-/// Headers that the gateway writes itself: a value from a config would break the connection or the session.
-const OUR_HEADERS: [HeaderName; 9] = [
-    header::HOST,
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::CONTENT_TYPE,
-    header::TRANSFER_ENCODING,
-    header::ACCEPT,
-    HeaderName::from_static("mcp-session-id"),
-    HeaderName::from_static("mcp-protocol-version"),
-    HeaderName::from_static("mcp-method"),
-];
+/// What messages say of the URL of a target.
+const TARGET: Server = Server {
+    what: "a target",
+    default_path: "/",
+    credentials: "put credentials into `headers`, like `headers: { Authorization: \"Basic ${CREDENTIALS}\" }`",
+    example: "http://search.internal:8080/mcp",
+};
 
 impl Meaning<'_> {
     /// All targets, in the order of the files.
@@ -196,80 +192,9 @@ impl Meaning<'_> {
             self.note(problem.help(format!("add `host: …`, like `http://localhost:8080/{key}`")));
         }
         // The paths that servers use by convention are called like our keys.
-        let url = self.filled("host", &remote.host).and_then(|host| self.url(&host, &format!("/{key}")));
+        let url = self.filled("host", &remote.host).and_then(|host| self.url(&host, &Server { default_path: &format!("/{key}"), ..TARGET }));
         let headers = self.headers(remote.headers.value.as_ref());
         Some((url?, headers))
-    }
-
-    fn url(&self, host: &Resolved<'_>, default_path: &str) -> Option<http::Uri> {
-        let refuse = |message: String, help: &str| {
-            self.note(Problem::error(host.place, message).help(help));
-            None
-        };
-        let text = host.text.trim();
-        let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-        let scheme = scheme.to_ascii_lowercase();
-        if scheme != "http" && scheme != "https" {
-            return refuse(format!("`{}` is neither an http nor an https URL", host.written), "a target on the network speaks http or https");
-        }
-        let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(authority_end);
-        if authority.contains('@') {
-            // The URL is not quoted: it holds a password.
-            return refuse(
-                "the URL of a target may not contain a user name or password".into(),
-                "put credentials into `headers`, like `headers: { Authorization: \"Basic ${CREDENTIALS}\" }`",
-            );
-        }
-        if path.contains('#') {
-            return refuse(format!("`{}` has a fragment, which is never sent to a server", host.written), "remove the part from `#` on");
-        }
-        let path = match path.chars().next() {
-            None => default_path.to_owned(),
-            Some('?') => format!("{default_path}{path}"),
-            Some(_) => path.to_owned(),
-        };
-        let url: Option<http::Uri> = format!("{scheme}://{authority}{path}").parse().ok();
-        let is_complete =
-            |url: &http::Uri| url.host().is_some_and(|name| !name.is_empty() && (name.len() == authority.len() || url.port_u16().is_some()));
-        match url.filter(is_complete) {
-            Some(url) => Some(url),
-            None => refuse(format!("`{}` is not a URL", host.written), "write it like `http://search.internal:8080/mcp`"),
-        }
-    }
-
-    fn headers(&self, entries: Option<&Entries<Text>>) -> Vec<(HeaderName, Secret)> {
-        let mut headers = Vec::new();
-        let mut seen = HashSet::new();
-        for (key, value) in entries.iter().flat_map(|entries| &entries.0) {
-            let Some((written, place)) = key.get() else { continue };
-            let name = HeaderName::from_bytes(written.as_bytes()).ok();
-            match &name {
-                None => self.note(
-                    Problem::error(place, format!("`{}` is not the name of a header", written.escape_debug()))
-                        .help("names of headers consist of letters, digits and `-`, like `X-Api-Key`"),
-                ),
-                Some(name) if OUR_HEADERS.contains(name) => {
-                    self.note(Problem::error(place, format!("header `{written}` is written by the gateway itself")).help("remove it"));
-                }
-                Some(name) if !seen.insert(name.clone()) => {
-                    self.note(
-                        Problem::error(place, format!("header `{written}` is given twice"))
-                            .help("upper and lower case make no difference in the name of a header"),
-                    );
-                }
-                Some(_) => {}
-            }
-            let Some(value) = self.text(value) else { continue };
-            if HeaderValue::from_str(&value.text).is_err() {
-                self.note(
-                    Problem::error(value.place, format!("the value of header `{written}` cannot be sent"))
-                        .help("a header holds printable ASCII on one line; look for a line break at the end of a variable"),
-                );
-            }
-            headers.extend(name.map(|name| (name, Secret::new(value.text))));
-        }
-        headers
     }
 
     fn ca(&self, tls: &Written<ClientTls>, target: &Target) -> Option<Arc<[u8]>> {
@@ -280,8 +205,7 @@ impl Meaning<'_> {
             // A variable may turn out to be https; only what is plainly something else is pointed out.
             self.note(Problem::warning(place, "`tls` has no effect on a target that is not reached by https"));
         }
-        let (_, content) = self.pem("ca", &tls.ca, "certificate", "-----BEGIN CERTIFICATE-----")?;
-        Some(content.into_bytes().into())
+        self.authorities(tls)
     }
 
     fn aliases(&self, entries: Option<&Entries<Text>>) -> Vec<(String, String)> {
