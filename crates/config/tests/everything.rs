@@ -41,6 +41,7 @@ fn environment() -> Fake {
         ("KEY", "canary-key"),
         ("TENANT", "acme"),
         ("HOME", "/home/me"),
+        ("XDG_STATE_HOME", "/state"),
     ]))
 }
 
@@ -53,6 +54,11 @@ fn config(text: &str) -> Config {
     let loaded = loaded(text);
     assert!(loaded.warnings.is_empty(), "{}", loaded.warnings.render(false));
     loaded.config
+}
+
+/// The defaults, in this environment.
+fn nothing_said() -> Config {
+    Config { state_dir: Some("/state/transom".into()), ..Config::default() }
 }
 
 fn warnings(text: &str) -> Vec<String> {
@@ -199,7 +205,7 @@ fn everything_that_can_be_said_is_meant() {
                 ToolTimeout { tool: None, principal: None, timeout: Duration::from_millis(500) },
             ],
         },
-        ..Config::default()
+        ..nothing_said()
     };
     let config = config(EVERYTHING);
     assert_eq!(config, expected);
@@ -221,7 +227,7 @@ fn a_source_alone_is_enough() {
 #[test]
 fn nothing_said_is_the_default() {
     for text in ["tools: []", "validation: standard", "policies: { rateLimit: [], timeouts: [] }"] {
-        assert_eq!(config(text), Config::default(), "{text}");
+        assert_eq!(config(text), nothing_said(), "{text}");
     }
     assert_eq!(config("policies: { authorization: { rules: [{ allow: 'true' }] } }").authorization.map(|rules| rules.len()), Some(1));
 }

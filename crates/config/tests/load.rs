@@ -66,10 +66,20 @@ fn address(text: &str) -> SocketAddr {
 #[test]
 fn no_config_at_all_is_the_default() {
     // R-001-10, R-001-14
-    assert_eq!(load(&[], &environment()).unwrap().config, Config::default());
+    let default = Config { state_dir: Some("/home/me/.local/state/transom".into()), ..Config::default() };
+    assert_eq!(load(&[], &environment()).unwrap().config, default);
     for nothing in ["", "\n", "# only a comment\n", "---\n", "{}", "backends: []", "backends:\n", "listen:\nadmin:\n"] {
-        assert_eq!(config(nothing), Config::default(), "{nothing:?}");
+        assert_eq!(config(nothing), default, "{nothing:?}");
     }
+}
+
+#[test]
+fn what_outlives_the_process_goes_where_the_user_keeps_such_things() {
+    let state_dir = |variables: &[(&'static str, &'static str)]| load(&[], &Fake(variables.iter().copied().collect())).unwrap().config.state_dir;
+    assert_eq!(state_dir(&[("XDG_STATE_HOME", "/state"), ("HOME", "/home/me")]), Some(PathBuf::from("/state/transom")));
+    assert_eq!(state_dir(&[("XDG_STATE_HOME", ""), ("HOME", "/home/me")]), Some(PathBuf::from("/home/me/.local/state/transom")));
+    assert_eq!(state_dir(&[("XDG_STATE_HOME", "relative")]), None);
+    assert_eq!(state_dir(&[]), None);
 }
 
 #[test]
@@ -82,7 +92,7 @@ $schema: https://example.com/x
 $comment: ignored
 x-team: { anything: [1, 2] }
 listen: 127.0.0.1:3000
-admin: { listen: localhost:15001 }
+admin: { listen: localhost:15001, token: "${SESSION_KEY}" }
 metrics: { listen: "0.0.0.0:15021" }
 backends:
   - mcp:
@@ -117,6 +127,7 @@ policies:
     );
     assert_eq!(config.listen, address("127.0.0.1:3000"));
     assert_eq!(config.admin, ListenAt::Exactly(address("127.0.0.1:15001")));
+    assert_eq!(config.admin_token.as_ref().map(|token| token.expose()), Some("0123456789abcdef"));
     assert_eq!(config.metrics, ListenAt::Exactly(address("0.0.0.0:15021")));
     assert_eq!((config.naming.prefix, config.naming.separator.as_str()), (Prefix::Always, "-"));
     assert_eq!(config.tls, Some(TlsFiles { cert: "/etc/transom/server.pem".into(), key: "/etc/transom/server.key".into() }));

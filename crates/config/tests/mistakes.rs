@@ -151,7 +151,7 @@ mistake!(
 mistake!(
     hosts_and_origins_have_their_form,
     "config.yaml",
-    "allowedHosts: [\"https://mcp.corp.example/\", \"*.corp.example\"]\nallowedOrigins: [\"*\", app.corp.example, \"https://app.corp.example/path\"]\nsessionKey: short\n"
+    "allowedHosts: [\"https://mcp.corp.example/\", \"*.corp.example\"]\nallowedOrigins: [\"*\", app.corp.example, \"https://app.corp.example/path\"]\nsessionKey: short\nadmin: { token: short }\n"
 );
 
 mistake!(

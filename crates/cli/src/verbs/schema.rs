@@ -34,14 +34,15 @@ enum Format {
 
 /// Prints the schema.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let schema = match (args.of, args.format) {
-        (Subject::Config, Format::Markdown) => return Ok(terminal::data(&transom_config::config_page())),
-        (Subject::Registry, Format::Markdown) => return Ok(terminal::data(&transom_config::registry_page())),
-        (Subject::Config, Format::Json) => transom_config::json_schema(),
-        (Subject::Registry, Format::Json) => transom_registry::published::json_schema(),
+    let json = |schema: serde_json::Value| {
+        serde_json::to_string_pretty(&schema).map_err(|error| Failure::new(Exit::Unexpected, format!("the schema cannot be written: {error}")))
     };
-    let text =
-        serde_json::to_string_pretty(&schema).map_err(|error| Failure::new(Exit::Unexpected, format!("the schema cannot be written: {error}")))?;
+    let text = match (args.of, args.format) {
+        (Subject::Config, Format::Json) => json(transom_config::json_schema())?,
+        (Subject::Config, Format::Markdown) => transom_config::config_page(),
+        (Subject::Registry, Format::Json) => json(transom_registry::published::json_schema())?,
+        (Subject::Registry, Format::Markdown) => transom_config::registry_page(),
+    };
     terminal::data(&text);
     Ok(())
 }

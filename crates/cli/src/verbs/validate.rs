@@ -414,7 +414,7 @@ tools:
         assert_eq!(examined.not_fetched, ["https://a.example/tools"]);
         let problems: Vec<_> =
             examined.report.problems().map(|problem| (problem.file.to_owned(), problem.line, problem.column, problem.severity)).collect();
-        assert_eq!(problems, [("config.yaml".to_owned(), 1, 57, Severity::Error)]);
+        assert_eq!(problems, [("config.yaml".to_owned(), 1, 61, Severity::Error)]);
         assert!(examined.report.to_string().contains("r.json` cannot be read"), "{}", examined.report);
 
         let awaited = beside(&[], "registry: { source: r.json, onStart: retry }\n").report;
