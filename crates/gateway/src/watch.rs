@@ -31,7 +31,7 @@ pub(crate) struct Pace {
     pub(crate) poll: Duration,
 }
 
-pub(crate) const PACE: Pace = Pace { quiet: Duration::from_millis(250), longest: Duration::from_secs(2), poll: Duration::from_secs(10) };
+pub(crate) const PACE: Pace = Pace { quiet: Duration::from_millis(100), longest: Duration::from_secs(2), poll: Duration::from_secs(10) };
 
 /// The changes of some files. Dropping it ends the watch.
 #[derive(Debug)]
