@@ -10,20 +10,20 @@ use crate::down::Down;
 use crate::ears::{Ears, fault};
 use crate::failure::{Answer, Failure};
 use crate::handshake;
-use crate::http_client::HttpClient;
+use crate::http_client::{HttpClient, host_header};
 use crate::ident::Ident;
 use crate::mux::Strays;
 use crate::outgoing;
 use crate::road::{self, OPEN_QUESTIONS, Pledge, Road};
 use crate::sse::is_event_stream;
 use crate::tuning::Tuning;
-use crate::wire::ResponseBody;
+use crate::wire::{Response, ResponseBody};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, StatusCode, Uri};
 use http_body_util::Full;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -186,17 +186,17 @@ impl HttpLink {
         let ask = Ask::control(ident, "initialize", body);
         let response =
             timeout_at(deadline.at(), self.client.send(self.post(&before.headers, Era::Legacy, &ask))).await.map_err(|_| Failure::TimedOut)??;
-        let id = response.headers().get(SESSION_ID).filter(|id| is_session_id(id)).cloned();
+        let id = HeaderValue::from_bytes(response.header(&SESSION_ID)).ok().filter(is_session_id);
         let answer = self.answer(response, &ask, &mut Road::nowhere(ident), deadline, Era::Legacy).await?;
         let initialized = handshake::read_initialized(answer).map_err(Failure::Invalid)?;
         self.speak_legacy(initialized.revision, id);
         let session = self.session.load_full();
         let receipt =
             timeout_at(deadline.at(), self.client.send(self.message(&session, handshake::initialized()))).await.map_err(|_| Failure::TimedOut)??;
-        if !receipt.status().is_success() {
-            return Err(Failure::Status { status: receipt.status(), error: None, retry_after: None });
+        if !receipt.status.is_success() {
+            return Err(Failure::Status { status: receipt.status, error: None, retry_after: None });
         }
-        let _receipt = timeout_at(deadline.at(), body::whole(receipt.into_body(), ERROR_BODY)).await;
+        let _receipt = timeout_at(deadline.at(), body::whole(receipt.body, ERROR_BODY)).await;
         Ok(initialized)
     }
 
@@ -209,7 +209,7 @@ impl HttpLink {
             let mut timer = pin!(sleep_until(deadline.at()));
             let response = within(timer.as_mut(), pin!(self.client.send(request))).await??;
             if is_whole(&response) {
-                let body = within(timer, pin!(body::whole(response.into_body(), self.tuning.message))).await??;
+                let body = within(timer, pin!(body::whole(response.body, self.tuning.message))).await??;
                 return self.read_answer(&body, ask.ident);
             }
             // Boxed: errors and streams are the rarer answers, and large enough to make every call's future so.
@@ -223,28 +223,21 @@ impl HttpLink {
         outcome
     }
 
-    async fn answer(
-        &self,
-        response: Response<ResponseBody>,
-        ask: &Ask<'_>,
-        road: &mut Road,
-        deadline: &mut Deadline,
-        era: Era,
-    ) -> Result<Answer, Failure> {
-        let status = response.status();
+    async fn answer(&self, response: Response, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, era: Era) -> Result<Answer, Failure> {
+        let status = response.status;
         if !status.is_success() {
-            let retry_after = retry_after(response.headers());
-            let body = timeout_at(deadline.at(), body::whole(response.into_body(), ERROR_BODY)).await;
+            let retry_after = retry_after(&response);
+            let body = timeout_at(deadline.at(), body::whole(response.body, ERROR_BODY)).await;
             let error = body.ok().and_then(Result::ok).and_then(|body| error_object(&body));
             return Err(Failure::Status { status, error, retry_after });
         }
-        if is_event_stream(response.headers()) {
-            return self.stream(response.into_body(), ask, road, deadline, era).await;
+        if is_event_stream(&response) {
+            return self.stream(response.body, ask, road, deadline, era).await;
         }
-        if !is_json(response.headers()) {
+        if !is_json(&response) {
             return Err(Failure::Invalid(format!("HTTP {status} with neither JSON nor an event stream")));
         }
-        let body = timeout_at(deadline.at(), body::whole(response.into_body(), self.tuning.message)).await.map_err(|_| Failure::TimedOut)??;
+        let body = timeout_at(deadline.at(), body::whole(response.body, self.tuning.message)).await.map_err(|_| Failure::TimedOut)??;
         self.read_answer(&body, ask.ident)
     }
 
@@ -401,9 +394,9 @@ impl HttpLink {
     /// goes, it ends.
     async fn open(&self, request: Request<Full<Bytes>>) -> Result<Option<Events>, Failure> {
         let response = self.client.send(request).await?;
-        match response.status() {
+        match response.status {
             status if status.is_server_error() => Err(Failure::Status { status, error: None, retry_after: None }),
-            status if status.is_success() && is_event_stream(response.headers()) => Ok(Some(Events::new(response.into_body(), self.tuning.message))),
+            status if status.is_success() && is_event_stream(&response) => Ok(Some(Events::new(response.body, self.tuning.message))),
             _ => Ok(None),
         }
     }
@@ -494,8 +487,8 @@ impl Future for Question {
 }
 
 /// Whether the response is the answer itself, in one piece.
-fn is_whole(response: &Response<ResponseBody>) -> bool {
-    response.status().is_success() && is_json(response.headers())
+fn is_whole(response: &Response) -> bool {
+    response.status.is_success() && is_json(response)
 }
 
 /// What becomes of it before the timer ends.
@@ -506,9 +499,8 @@ fn within<T>(mut timer: Pin<&mut Sleep>, mut future: Pin<&mut impl Future<Output
     })
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    kind.get(..16).is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/json"))
+fn is_json(response: &Response) -> bool {
+    response.header(&CONTENT_TYPE).get(..16).is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/json"))
 }
 
 fn is_session_id(id: &HeaderValue) -> bool {
@@ -516,16 +508,8 @@ fn is_session_id(id: &HeaderValue) -> bool {
     !id.is_empty() && id.len() <= LONGEST_SESSION_ID && id.iter().all(|byte| (0x21..=0x7e).contains(byte))
 }
 
-fn host_header(url: &Uri) -> Option<HeaderValue> {
-    let host = url.host()?;
-    match url.port_u16() {
-        None | Some(80) => HeaderValue::from_str(host).ok(),
-        Some(port) => HeaderValue::from_str(&format!("{host}:{port}")).ok(),
-    }
-}
-
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds: u64 = std::str::from_utf8(response.header(&RETRY_AFTER)).ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds.min(3600)))
 }
 
