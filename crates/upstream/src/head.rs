@@ -134,7 +134,8 @@ pub(crate) fn opening(method: &Method, path: &str, host: Option<&HeaderValue>, h
     if let Some(host) = host.filter(|_| !headers.contains_key(HOST)) {
         line(&mut out, &HOST, host);
     }
-    for (name, value) in headers {
+    // How the body ends and whether the connection stays is said by whoever writes them.
+    for (name, value) in headers.iter().filter(|(name, _)| ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(name)) {
         line(&mut out, name, value);
     }
     out
@@ -242,6 +243,7 @@ mod tests {
     fn a_request_is_written_as_it_is_read() {
         let mut headers = HeaderMap::new();
         headers.insert("x-a", HeaderValue::from_static("1"));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("3"));
         for (length, text) in [(0, "0"), (7, "7"), (1024, "1024"), (usize::MAX, "18446744073709551615")] {
             let mut out = opening(&Method::POST, "/mcp?x=1", Some(&HeaderValue::from_static("t:1")), &headers);
             close(&mut out, length);

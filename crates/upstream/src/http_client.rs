@@ -10,7 +10,7 @@ use crate::wire::{Response, Unanswered, Wire};
 use bytes::Bytes;
 use futures_util::future::Either;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Method, Request, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::{BodyExt, Collected, Full};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -58,6 +58,34 @@ impl HttpClient {
         Ok(HttpClient::Tls(Box::new(builder().build(connector))))
     }
 
+    /// Posts a body and waits for the head of the response. `more` are headers of this request alone.
+    pub(crate) fn post<'a>(
+        &'a self,
+        letterhead: &'a Letterhead,
+        more: Vec<(HeaderName, HeaderValue)>,
+        body: &'a Bytes,
+    ) -> impl Future<Output = Result<Response, Failure>> + Send + 'a {
+        let written = match self {
+            // What stands twice is sent once: a map sorts that out.
+            HttpClient::Plain(pool) if !more.iter().any(|(name, _)| letterhead.headers.contains_key(name)) => Some(pool),
+            _ => None,
+        };
+        match written {
+            Some(pool) => {
+                let mut head = Vec::with_capacity(letterhead.opening.len() + 48 + 64 * more.len());
+                head.extend_from_slice(&letterhead.opening);
+                more.iter().for_each(|(name, value)| head::line(&mut head, name, value));
+                head::close(&mut head, body.len());
+                Either::Left(async move { pool.send(&letterhead.url, &head, body).await })
+            }
+            None => {
+                let mut request = letterhead.request(body.clone());
+                more.into_iter().for_each(|(name, value)| drop(request.headers_mut().insert(name, value)));
+                Either::Right(Box::pin(self.send(request)))
+            }
+        }
+    }
+
     /// Sends a request and waits for the head of its response.
     pub(crate) fn send(&self, request: Request<Full<Bytes>>) -> impl Future<Output = Result<Response, Failure>> + Send {
         match self {
@@ -87,8 +115,32 @@ impl HttpClient {
     }
 }
 
+/// What every POST of a session begins with: the headers and, for a plain connection, the head as it is written.
+pub(crate) struct Letterhead {
+    url: Uri,
+    headers: HeaderMap,
+    opening: Vec<u8>,
+}
+
+impl Letterhead {
+    pub(crate) fn new(url: &Uri, headers: HeaderMap) -> Letterhead {
+        let path = url.path_and_query().map_or("/", PathAndQuery::as_str);
+        let opening = head::opening(&Method::POST, path, host_header(url).as_ref(), &headers);
+        Letterhead { url: url.clone(), headers, opening }
+    }
+
+    /// A request that can be changed before it is sent.
+    pub(crate) fn request(&self, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.url.clone();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+}
+
 /// The name a server is asked for.
-pub(crate) fn host_header(url: &Uri) -> Option<HeaderValue> {
+fn host_header(url: &Uri) -> Option<HeaderValue> {
     let host = url.host()?;
     match url.port_u16() {
         None | Some(80) => HeaderValue::from_str(host).ok(),
