@@ -421,4 +421,108 @@ mod tests {
         let endless = format!("0\r\n{}", "x: y\r\n".repeat(TRAILERS));
         assert!(body(endless.as_bytes(), 100, Rest::ChunkSize).is_err());
     }
+
+    /// A server that answers each connection with these bytes, in parts, once it has read a head; then it closes or stays.
+    async fn server(answers: &'static [(&'static [&'static str], bool)]) -> (http::Uri, tokio::task::JoinHandle<Vec<String>>) {
+        use tokio::io::AsyncWriteExt;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+        let served = tokio::spawn(async move {
+            let mut requests = Vec::new();
+            let mut kept = None;
+            for (answer, closes) in answers {
+                let mut stream = match kept.take() {
+                    Some(stream) => stream,
+                    None => listener.accept().await.unwrap().0,
+                };
+                let mut request = BytesMut::with_capacity(4096);
+                while head::end(&request, 0).is_none() {
+                    assert!(stream.read_buf(&mut request).await.unwrap() > 0, "no request came");
+                }
+                requests.push(String::from_utf8(request.to_vec()).unwrap());
+                for part in *answer {
+                    stream.write_all(part.as_bytes()).await.unwrap();
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
+                kept = (!closes).then_some(stream);
+            }
+            requests
+        });
+        (url, served)
+    }
+
+    async fn post(client: &crate::http_client::HttpClient, url: &http::Uri, body: &'static [u8]) -> Result<(u16, Bytes), Failure> {
+        let letterhead = crate::http_client::Letterhead::new(url, HeaderMap::new());
+        let response = client.post(&letterhead, Vec::new(), &Bytes::from_static(body)).await?;
+        let status = response.status.as_u16();
+        Ok((status, crate::body::whole(response.body, 100).await?))
+    }
+
+    #[tokio::test]
+    async fn answers_are_read_however_they_come_and_the_connection_is_used_again_where_it_may_be() {
+        let (url, served) = server(&[
+            (&["HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfirst"], false),
+            (&["HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 ", "200 OK\r\nContent-Len", "gth: 6\r\n\r", "\nsec", "ond"], false),
+            (&["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nthi", "\r\n2\r", "\nrd\r\n0\r\n\r\n"], false),
+            (&["HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 6\r\n\r\nfourth"], true),
+            (&["HTTP/1.0 200 OK\r\n\r\nfi", "fth"], true),
+            // A connection that the server closes while it rests is replaced without a word.
+            (&["HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nsixth"], true),
+            (&["HTTP/1.1 204 No Content\r\n\r\n"], false),
+        ])
+        .await;
+        let client = crate::http_client::HttpClient::new(&url, None).unwrap();
+        for (status, body) in [(200, "first"), (200, "second"), (200, "third"), (200, "fourth"), (200, "fifth"), (200, "sixth"), (204, "")] {
+            assert_eq!(post(&client, &url, b"{}").await.unwrap(), (status, Bytes::from(body)));
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        let requests = served.await.unwrap();
+        assert!(requests.iter().all(|request| request.starts_with("POST /mcp HTTP/1.1\r\nhost: 127.0.0.1:")), "{requests:?}");
+        assert!(requests.iter().all(|request| request.ends_with("\r\ncontent-length: 2\r\n\r\n{}")), "{requests:?}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_breaks_off_or_is_too_large_is_an_error_and_ends_its_connection() {
+        let (url, _served) = server(&[
+            (&["HTTP/1.1 200 OK\r\ncontent-le"], true),
+            (&["HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfir"], true),
+            (&["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nthi"], true),
+            (&["HTTP/1.1 101 Switching Protocols\r\n\r\n"], true),
+            (&["HTTP/1.1 200 OK\r\ncontent-length: 101\r\n\r\n"], true),
+            (&["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok, and more than was said"], true),
+            (&["HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nnew"], true),
+        ])
+        .await;
+        let client = crate::http_client::HttpClient::new(&url, None).unwrap();
+        for lost in [true, true, true, false, false] {
+            let failure = post(&client, &url, b"{}").await.unwrap_err();
+            assert_eq!(matches!(failure, Failure::Lost(_)), lost, "{failure:?}");
+            assert!(lost || matches!(failure, Failure::Invalid(_)), "{failure:?}");
+        }
+        assert_eq!(post(&client, &url, b"{}").await.unwrap().1, "ok");
+        assert_eq!(post(&client, &url, b"{}").await.unwrap().1, "new");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_wait_for_the_request_is_heard_and_the_request_goes_on() {
+        use tokio::io::AsyncWriteExt;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url: http::Uri = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+        let body = Bytes::from(vec![b'x'; 16 << 20]);
+        let served = tokio::spawn(async move {
+            let mut stream = listener.accept().await.unwrap().0;
+            stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
+            let (mut read, mut buffer) = (0, BytesMut::new());
+            while read < 16 << 20 {
+                buffer.clear();
+                read += stream.read_buf(&mut buffer).await.unwrap();
+            }
+            stream.write_all(b"4\r\ndone\r\n0\r\n\r\n").await.unwrap();
+        });
+        let client = crate::http_client::HttpClient::new(&url, None).unwrap();
+        let letterhead = crate::http_client::Letterhead::new(&url, HeaderMap::new());
+        let response = client.post(&letterhead, Vec::new(), &body).await.unwrap();
+        assert_eq!(crate::body::whole(response.body, 100).await.unwrap(), "done");
+        served.await.unwrap();
+    }
 }
