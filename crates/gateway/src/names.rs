@@ -142,7 +142,7 @@ fn check_param_headers(entry: &Entry, call: &Call) -> Result<(), Failure> {
             format!("Header mismatch: {} belongs to no argument of this tool", shorten(header, 64)),
         ));
     }
-    let arguments = call.params.json().get("arguments");
+    let arguments = call.params.get("arguments");
     for mark in marked {
         let name = format!("mcp-param-{}", mark.name.to_ascii_lowercase());
         let sent = call.param_headers.iter().find(|(header, _)| *header == name).map(|(_, value)| value.as_str());

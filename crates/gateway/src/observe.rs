@@ -154,6 +154,11 @@ impl<N: Next<Incoming<Control>, Reply = Answer>> Stage<Incoming<Control>, N> for
 
 /// Whether a tool result says `isError: true`. Only a result that has the words somewhere is looked at member by member.
 fn is_error(result: &Bytes) -> bool {
+    // How most servers end a result. The last brace closes the result itself, so these words are its own member and stand
+    // in no string; of a member that stood twice this is the one that readers keep.
+    if result.ends_with(b",\"isError\":false}") {
+        return false;
+    }
     let says_true = |at: usize| {
         let after = result.get(at + b"\"isError\"".len()..).unwrap_or(&[]);
         after.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b':')) == Some(&b't')
@@ -266,5 +271,28 @@ impl Line<'_> {
             out.extend_from_slice(format!(" error={:?}", failure.rpc().message).as_bytes());
         }
         out.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_an_error_if_it_says_so_itself() {
+        for (result, error) in [
+            (r#"{"content":[],"isError":true}"#, true),
+            (r#"{"isError" : true,"content":[]}"#, true),
+            (r#"{"content":[],"isError":false}"#, false),
+            (r#"{"content":[]}"#, false),
+            (r#"{"isError":false}"#, false),
+            (r#"{"content":[{"isError":true}]}"#, false),
+            (r#"{"content":["\"isError\":true"]}"#, false),
+            (r#"{"isError":true,"content":[{"x":1,"isError":false}]}"#, true),
+            (r#"{"isError":true,"x":{"y":1,"isError":false}}"#, true),
+            (r#"{"isError":true,"x":",\"isError\":false}"}"#, true),
+        ] {
+            assert_eq!(is_error(&Bytes::from_static(result.as_bytes())), error, "{result}");
+        }
     }
 }

@@ -97,7 +97,7 @@ impl Virtualize {
         let era = named.context.era;
         let client = if era == Era::Modern { ClientEra::Modern } else { ClientEra::Legacy };
         let Some((tools, entry)) = generation.tools().zip(named.message.entry.clone()) else { return Err(Failure::Internal) };
-        let step = tools.call(entry.exposed(), named.message.call.params.json().get("arguments"));
+        let step = tools.call(entry.exposed(), named.message.call.params.get("arguments"));
         match step {
             Ok(Step::Call(source)) => {
                 let text = std::str::from_utf8(&source.arguments).unwrap_or("{}");
@@ -141,7 +141,7 @@ impl Virtualize {
         let method = call.method;
         match method {
             Method::CallTool => {
-                let arguments = call.params.json().get("arguments");
+                let arguments = call.params.get("arguments");
                 if arguments.is_some_and(|arguments| !matches!(arguments.kind(), Kind::Object | Kind::Null)) {
                     return Err(not_an_object());
                 }

@@ -8,5 +8,5 @@ mod text;
 pub mod tree;
 pub mod write;
 
-pub use text::{Elements, Fault, Json, Key, Kind, Limits, Members, check, scan, string_end, string_fault};
+pub use text::{Elements, Fault, Json, Key, Kind, Limits, Members, check, scan, scan_two, string_end, string_fault};
 pub use tree::{Object, Tree};

@@ -55,6 +55,16 @@ pub enum Fault {
 /// Checks the text and calls `member` with each member of the outermost object: key as written (without quotes) and
 /// the place of its value.
 pub fn scan<'t>(bytes: &'t [u8], limits: &Limits, mut member: impl FnMut(Key<'t>, Range<usize>)) -> Result<&'t str, Fault> {
+    scan_two(bytes, limits, |outer, key, range| {
+        if outer.is_none() {
+            member(key, range);
+        }
+    })
+}
+
+/// As [`scan`], and also calls `member` with each member of an object that is itself a member of the outermost one, whose
+/// key comes first. Members of an object come before the object itself.
+pub fn scan_two<'t>(bytes: &'t [u8], limits: &Limits, mut member: impl FnMut(Option<Key<'t>>, Key<'t>, Range<usize>)) -> Result<&'t str, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|_| Fault::NotUtf8)?;
     Scanner { bytes, text, limits, hasher: foldhash::fast::RandomState::default() }.run(&mut member)?;
     Ok(text)
@@ -76,14 +86,16 @@ struct Scanner<'t, 'l> {
 }
 
 impl<'t> Scanner<'t, '_> {
-    fn run(&self, member: &mut impl FnMut(Key<'t>, Range<usize>)) -> Result<(), Fault> {
+    fn run(&self, member: &mut impl FnMut(Option<Key<'t>>, Key<'t>, Range<usize>)) -> Result<(), Fault> {
         // One bit per open container says whether it is an object; its keys' hashes begin at `first_key`.
         let mut objects: u64 = 0;
         let mut first_key = [0usize; DEEPEST];
         let mut depth = 0usize;
         let mut nodes = 0usize;
         let mut keys: Vec<u64> = Vec::new();
-        let mut top: Option<(Key<'t>, usize)> = None;
+        // The member that is open in the outermost object, and the one that is open in it.
+        let mut outer: Option<(Key<'t>, usize)> = None;
+        let mut inner: Option<(Key<'t>, usize)> = None;
         let mut at = 0;
 
         loop {
@@ -135,8 +147,10 @@ impl<'t> Scanner<'t, '_> {
                 } else {
                     if object {
                         let key = self.key(&mut at, &mut keys)?;
-                        if depth == 1 {
-                            top = Some((key, at));
+                        match depth {
+                            1 => outer = Some((key, at)),
+                            2 => inner = Some((key, at)),
+                            _ => {}
                         }
                     }
                     continue;
@@ -144,10 +158,16 @@ impl<'t> Scanner<'t, '_> {
             }
             // A value ended here; so may the containers around it.
             loop {
-                if depth == 1
-                    && let Some((key, start)) = top.take()
+                // In an array none is open.
+                if depth == 2
+                    && let Some((key, start)) = inner.take()
+                    && let Some((outer, _)) = outer
                 {
-                    member(key, start..at);
+                    member(Some(outer), key, start..at);
+                } else if depth == 1
+                    && let Some((key, start)) = outer.take()
+                {
+                    member(None, key, start..at);
                 }
                 at = self.space(at);
                 if depth == 0 {
@@ -160,8 +180,10 @@ impl<'t> Scanner<'t, '_> {
                         if object {
                             at = self.space(at);
                             let key = self.key(&mut at, &mut keys)?;
-                            if depth == 1 {
-                                top = Some((key, at));
+                            match depth {
+                                1 => outer = Some((key, at)),
+                                2 => inner = Some((key, at)),
+                                _ => {}
                             }
                         }
                         break;
@@ -191,13 +213,13 @@ impl<'t> Scanner<'t, '_> {
         if self.bytes.get(start) != Some(&b'"') {
             return Err(Fault::NotJson(start));
         }
-        let end = string_end(self.bytes, start).ok_or_else(|| Fault::NotJson(string_fault(self.bytes, start)))?;
+        let (end, escapes) = string(self.bytes, start).ok_or_else(|| Fault::NotJson(string_fault(self.bytes, start)))?;
         let key = Key(self.text.get(start + 1..end - 1).unwrap_or(""));
         if key.0.len() > self.limits.key {
             return Err(Fault::KeyTooLong);
         }
         if !self.limits.duplicate_keys {
-            keys.push(self.hash(key));
+            keys.push(if escapes { self.hash(&key.text()) } else { self.hash(key.0) });
         }
         let colon = self.space(end);
         if self.bytes.get(colon) != Some(&b':') {
@@ -207,9 +229,9 @@ impl<'t> Scanner<'t, '_> {
         Ok(key)
     }
 
-    fn hash(&self, key: Key<'t>) -> u64 {
+    fn hash(&self, key: &str) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        hasher.write(key.text().as_bytes());
+        hasher.write(key.as_bytes());
         hasher.finish()
     }
 
@@ -275,34 +297,80 @@ pub fn string_fault(bytes: &[u8], start: usize) -> usize {
     at
 }
 
-/// Past the string, quotes and all, that opens at `start`; `None` if it breaks the grammar. Whole blocks are looked at at
-/// once; only what is special in them is looked at byte by byte.
+/// Past the string, quotes and all, that opens at `start`; `None` if it breaks the grammar.
 #[inline(always)]
 pub fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
+    string(bytes, start).map(|(end, _)| end)
+}
+
+/// Past the string that opens at `start`, and whether it has escapes; `None` if it breaks the grammar. Whole blocks are
+/// looked at at once; only what is out of the ordinary in them is looked at byte by byte.
+#[inline(always)]
+fn string(bytes: &[u8], start: usize) -> Option<(usize, bool)> {
     let mut at = start + 1;
+    let mut escapes = false;
     loop {
-        let (mut special, width) = look(bytes, at, block::specials)?;
-        let mut next = at + width;
-        while special != 0 {
-            let place = at + special.trailing_zeros() as usize;
-            match bytes.get(place)? {
-                b'"' => return Some(place + 1),
-                b'\\' => match bytes.get(place + 1)? {
-                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
-                        // The escaped character may be special itself, and may stand in the next block.
-                        special &= !(0b11 << (place - at));
-                        next = next.max(place + 2);
-                    }
-                    _ => {
-                        next = unit_escape(bytes, place)?;
-                        break;
-                    }
-                },
-                _ => return None,
+        let mut last = [b' '; block::WIDTH];
+        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+        let (block, width) = match rest.first_chunk() {
+            Some(block) => (block, block::WIDTH),
+            None => {
+                last.get_mut(..rest.len())?.copy_from_slice(rest);
+                (&last, rest.len())
             }
+        };
+        let backslashes = block::backslashes(block);
+        let mut ends = block::ends(block);
+        let mut next = at + width;
+        if backslashes != 0 {
+            escapes = true;
+            let escaped = backslashes << 1;
+            if backslashes & escaped == 0 && escaped & WITHIN & !block::escapable(block) == 0 {
+                // Each stands alone and before a character it may stand before; of a block's last one that is to be seen.
+                ends &= !escaped;
+                next -= usize::from(escaped & !WITHIN != 0);
+            } else {
+                match past_escapes(bytes, at, width)? {
+                    Past::String(end) => return Some((end, true)),
+                    Past::Block(after) => {
+                        at = after;
+                        continue;
+                    }
+                }
+            }
+        }
+        if ends != 0 {
+            let place = at + ends.trailing_zeros() as usize;
+            return (bytes.get(place) == Some(&b'"')).then_some((place + 1, escapes));
         }
         at = next;
     }
+}
+
+/// The bits of one block.
+const WITHIN: u32 = (1 << block::WIDTH) - 1;
+
+/// How far a look byte by byte came.
+enum Past {
+    String(usize),
+    Block(usize),
+}
+
+/// Past a block in which escapes are more than a backslash and a letter, byte by byte.
+fn past_escapes(bytes: &[u8], start: usize, width: usize) -> Option<Past> {
+    let mut at = start;
+    while at < start + width {
+        at = match bytes.get(at)? {
+            b'"' => return Some(Past::String(at + 1)),
+            b'\\' => match bytes.get(at + 1)? {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => at + 2,
+                _ => unit_escape(bytes, at)?,
+            },
+            0..=0x1f => return None,
+            _ => at + 1,
+        };
+    }
+    Some(Past::Block(at))
 }
 
 /// Past `\uXXXX`, or a pair of them.
@@ -666,6 +734,47 @@ mod tests {
         // A key is what it means, not what it looks like.
         assert_eq!(Json::trusted(r#"{"\\":1}"#).get(r"\\"), None);
         assert_eq!(Json::trusted(r#"{"\\":1}"#).get(r"\").map(Json::raw), Some("1"));
+    }
+
+    #[test]
+    fn strings_end_where_they_end_whatever_is_escaped_at_whatever_place() {
+        for before in 0..40 {
+            for (inside, ends) in [
+                (r#"\""#, true),
+                (r#"\\"#, true),
+                (r#"\\\""#, true),
+                (r#"\n\t\/\b"#, true),
+                (r#"a\"b\"c\"d\"e\"f\"g"#, true),
+                (r#"\u00e9\ud83d\ude00"#, true),
+                ("\\", false),
+                ("\\x", false),
+                ("\\ud83d", false),
+                ("\\u12", false),
+                ("\t", false),
+            ] {
+                for after in ["", "more", "\u{e9} and rather a lot more of it, {}[] and so on"] {
+                    let text = format!("\"{}{inside}{after}\",\"\\n\":1", "x".repeat(before));
+                    let string = before + inside.len() + after.len() + 2;
+                    // A backslash before the closing quote escapes it.
+                    let end =
+                        if inside == "\\" { string_end(text.as_bytes(), 0).filter(|end| *end == string) } else { string_end(text.as_bytes(), 0) };
+                    assert_eq!(end, ends.then_some(string), "{text}");
+                    assert_eq!(string_end(&text.as_bytes()[..string - 1], 0), None, "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_scan_reports_members_of_members_before_them_and_nothing_deeper() {
+        let text = br#"{"a":{"b":1,"c":{"d":2},"e":[{"f":3}]},"g":[{"h":4}],"i":{}}"#;
+        let mut seen = Vec::new();
+        let member = |outer: Option<Key<'_>>, key: Key<'_>, range: std::ops::Range<usize>| {
+            seen.push(format!("{}/{}={}", outer.map_or("", Key::raw), key.raw(), std::str::from_utf8(&text[range]).unwrap()));
+        };
+        scan_two(text, &Limits::REQUEST, member).unwrap();
+        assert_eq!(seen, ["a/b=1", r#"a/c={"d":2}"#, r#"a/e=[{"f":3}]"#, r#"/a={"b":1,"c":{"d":2},"e":[{"f":3}]}"#, r#"/g=[{"h":4}]"#, "/i={}"]);
+        scan_two(br#"[{"a":1},{"b":{"c":2}}]"#, &Limits::REQUEST, |_, key, _| panic!("{}", key.raw())).unwrap();
     }
 
     #[test]

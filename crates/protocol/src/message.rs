@@ -5,6 +5,7 @@ use crate::id::Id;
 use crate::json::{self, Fault, Json, Kind, Limits};
 use crate::method::Method;
 use bytes::Bytes;
+use std::ops::Range;
 
 /// A message, its parts still the bytes they came as.
 #[derive(Clone, Debug)]
@@ -52,35 +53,56 @@ pub struct Response {
 
 /// The `params` of a message: an object, or nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Params(Bytes);
+pub struct Params {
+    text: Bytes,
+    places: Option<Places>,
+}
+
+/// Members that several rooms ask for.
+const NOTED: [&str; 4] = ["name", "arguments", "_meta", "uri"];
+
+/// Where the noted members stand, found by the one scan of the message; an empty place if there is none.
+type Places = [Range<u32>; NOTED.len()];
 
 impl Params {
     /// Parameters from JSON text that was checked.
     pub fn trusted(text: impl Into<Bytes>) -> Params {
-        Params(text.into())
+        Params { text: text.into(), places: None }
     }
 
     /// The object; an empty one if there was none.
     pub fn json(&self) -> Json<'_> {
-        match std::str::from_utf8(&self.0) {
+        match std::str::from_utf8(&self.text) {
             Ok("") | Err(_) => Json::trusted("{}"),
             Ok(text) => Json::trusted(text),
         }
     }
 
+    /// A member. The usual ones of a message that was read are not searched for.
+    pub fn get(&self, key: &str) -> Option<Json<'_>> {
+        let noted = self.places.as_ref().zip(NOTED.iter().position(|noted| *noted == key));
+        match noted.and_then(|(places, at)| places.get(at)) {
+            Some(place) => {
+                let value = self.text.get(place.start as usize..place.end as usize).filter(|value| !value.is_empty())?;
+                std::str::from_utf8(value).ok().map(Json::trusted)
+            }
+            None => self.json().get(key),
+        }
+    }
+
     /// The bytes, if there were any.
     pub fn raw(&self) -> Option<&Bytes> {
-        (!self.0.is_empty()).then_some(&self.0)
+        (!self.text.is_empty()).then_some(&self.text)
     }
 
     /// A member's text, when it is a string.
     pub fn string(&self, key: &str) -> Option<String> {
-        self.json().get(key)?.string().map(|text| text.into_owned())
+        self.get(key)?.string().map(|text| text.into_owned())
     }
 
     /// A slice of these bytes as a value of its own.
     pub fn slice(&self, json: Json<'_>) -> Bytes {
-        if self.0.is_empty() { Bytes::copy_from_slice(json.raw().as_bytes()) } else { self.0.slice_ref(json.raw().as_bytes()) }
+        if self.text.is_empty() { Bytes::copy_from_slice(json.raw().as_bytes()) } else { self.text.slice_ref(json.raw().as_bytes()) }
     }
 }
 
@@ -109,12 +131,12 @@ impl Malformed {
 
 #[derive(Default)]
 struct Parts {
-    jsonrpc: Option<std::ops::Range<usize>>,
-    id: Option<std::ops::Range<usize>>,
-    method: Option<std::ops::Range<usize>>,
-    params: Option<std::ops::Range<usize>>,
-    result: Option<std::ops::Range<usize>>,
-    error: Option<std::ops::Range<usize>>,
+    jsonrpc: Option<Range<usize>>,
+    id: Option<Range<usize>>,
+    method: Option<Range<usize>>,
+    params: Option<Range<usize>>,
+    result: Option<Range<usize>>,
+    error: Option<Range<usize>>,
 }
 
 impl Message {
@@ -122,7 +144,18 @@ impl Message {
     pub fn read(bytes: &Bytes, limits: &Limits) -> Result<Message, Malformed> {
         let mut parts = Parts::default();
         let mut twice = false;
-        let text = json::scan(bytes, limits, |key, range| {
+        let mut places: [Range<usize>; NOTED.len()] = Default::default();
+        let text = json::scan_two(bytes, limits, |outer, key, range| {
+            if let Some(outer) = outer {
+                // The first counts, as it does for whoever searches.
+                if outer.raw() == "params"
+                    && let Some(place) = NOTED.iter().position(|noted| key.is(noted)).and_then(|at| places.get_mut(at))
+                    && place.end == 0
+                {
+                    *place = range;
+                }
+                return;
+            }
             let slot = match key.raw() {
                 "jsonrpc" => &mut parts.jsonrpc,
                 "id" => &mut parts.id,
@@ -143,7 +176,7 @@ impl Message {
             Some(b'[') => return Err(Malformed::Batch),
             _ => return Err(Malformed::Invalid("a message is a JSON object")),
         }
-        let part = |range: &Option<std::ops::Range<usize>>| range.clone().and_then(|r| text.get(r)).map(Json::trusted);
+        let part = |range: &Option<Range<usize>>| range.clone().and_then(|r| text.get(r)).map(Json::trusted);
 
         if part(&parts.jsonrpc).map(Json::raw) != Some("\"2.0\"") {
             return Err(Malformed::Invalid("`jsonrpc` must be \"2.0\""));
@@ -160,7 +193,15 @@ impl Message {
             let method = Method::read(std::str::from_utf8(&method_text).unwrap_or(""));
             let params = match part(&parts.params) {
                 None => Params::default(),
-                Some(params) if params.kind() == Kind::Object => Params(bytes.slice_ref(params.raw().as_bytes())),
+                Some(params) if params.kind() == Kind::Object => {
+                    let start = parts.params.map_or(0, |range| range.start);
+                    let within = |at: usize| u32::try_from(at.saturating_sub(start)).ok();
+                    let place = |place: &Range<usize>| within(place.start).zip(within(place.end)).map(|(start, end)| start..end);
+                    let places = places.each_ref().map(place);
+                    // What is too far away for a place is searched for.
+                    let places = places.iter().all(Option::is_some).then(|| places.map(Option::unwrap_or_default));
+                    Params { text: bytes.slice_ref(params.raw().as_bytes()), places }
+                }
                 Some(_) => return Err(Malformed::Invalid("`params` must be an object")),
             };
             return match part(&parts.id) {
@@ -216,6 +257,30 @@ mod tests {
         assert_eq!(response.outcome.unwrap(), &b"{\"a\":[1]}"[..]);
         let Ok(Message::Response(response)) = read(r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}"#) else { panic!() };
         assert!(response.id.is_none() && response.outcome.is_err());
+    }
+
+    #[test]
+    fn a_member_of_params_is_the_same_noted_and_searched_for() {
+        for params in [
+            "{}",
+            r#"{"name":"x"}"#,
+            r#" { "arguments" : { "name" : "inner", "uri": [ {"_meta":1} ] } , "n\u0061me" : "\u0078" , "other":1} "#,
+            r#"{"_meta":{"arguments":{}},"uri":"u://x","arguments":null,"name":7}"#,
+        ] {
+            for text in [
+                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#),
+                format!(r#"{{"params":{params},"other":{{"name":"y","uri":1}},"method":"m","id":1,"jsonrpc":"2.0"}}"#),
+            ] {
+                let Ok(Message::Request(request)) = read(&text) else { panic!("{text}") };
+                for key in NOTED.iter().chain(&["other", "missing"]) {
+                    assert_eq!(request.params.get(key), Json::trusted(params.trim()).get(key), "{key} of {text}");
+                }
+            }
+        }
+        // Where a key may stand twice, the first is the one that a search finds.
+        let text = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"m","params":{"name":1,"name":2}}"#);
+        let Ok(Message::Notification(note)) = Message::read(&text, &Limits::REPLY) else { panic!() };
+        assert_eq!(note.params.get("name").map(Json::raw), Some("1"));
     }
 
     #[test]

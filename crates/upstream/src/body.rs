@@ -9,12 +9,19 @@ use transom_protocol::sse::{Decoder, Event};
 
 /// The whole body, refused above `limit` bytes. A body of one piece is not copied.
 pub(crate) async fn whole(mut body: ResponseBody, limit: usize) -> Result<Bytes, Failure> {
+    let too_large = || Failure::Invalid(format!("a reply larger than {limit} bytes"));
+    if let ResponseBody::Wired(wired) = &mut body
+        && let Some(length) = wired.length()
+    {
+        let length = usize::try_from(length).ok().filter(|length| *length <= limit).ok_or_else(too_large)?;
+        return wired.all(length).await;
+    }
     let mut first = Bytes::new();
     let mut all: Option<BytesMut> = None;
     while let Some(piece) = piece(&mut body).await? {
         let so_far = all.as_ref().map_or(first.len(), BytesMut::len);
         if so_far + piece.len() > limit {
-            return Err(Failure::Invalid(format!("a reply larger than {limit} bytes")));
+            return Err(too_large());
         }
         match &mut all {
             Some(all) => all.extend_from_slice(&piece),
@@ -31,6 +38,10 @@ pub(crate) async fn whole(mut body: ResponseBody, limit: usize) -> Result<Bytes,
 }
 
 async fn piece(body: &mut ResponseBody) -> Result<Option<Bytes>, Failure> {
+    let body = match body {
+        ResponseBody::Wired(wired) => return wired.piece().await,
+        ResponseBody::Driven(body) => body,
+    };
     loop {
         match body.frame().await {
             None => return Ok(None),

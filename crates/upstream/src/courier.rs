@@ -33,7 +33,7 @@ impl Courier {
             let _place = place;
             let delivered = async {
                 if let Ok(response) = client.send(request).await {
-                    let _receipt = body::whole(response.into_body(), RECEIPT).await;
+                    let _receipt = body::whole(response.body, RECEIPT).await;
                 }
             };
             let _in_time = tokio::time::timeout(PATIENCE, delivered).await;

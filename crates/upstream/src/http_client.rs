@@ -5,12 +5,13 @@
 //! search by host and no wake-up between threads (see [`crate::wire`]).
 
 use crate::failure::Failure;
-use crate::wire::{ResponseBody, Unanswered, Wire, Wired};
+use crate::head;
+use crate::wire::{Response, Unanswered, Wire};
 use bytes::Bytes;
 use futures_util::future::Either;
-use http::header::HOST;
-use http::{HeaderValue, Request, Response, Uri};
-use http_body_util::Full;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use http_body_util::{BodyExt, Collected, Full};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -57,13 +58,53 @@ impl HttpClient {
         Ok(HttpClient::Tls(Box::new(builder().build(connector))))
     }
 
+    /// Posts a body and waits for the head of the response. `more` are headers of this request alone.
+    pub(crate) fn post<'a>(
+        &'a self,
+        letterhead: &'a Letterhead,
+        more: Vec<(HeaderName, HeaderValue)>,
+        body: &'a Bytes,
+    ) -> impl Future<Output = Result<Response, Failure>> + Send + 'a {
+        let written = match self {
+            // What stands twice is sent once: a map sorts that out.
+            HttpClient::Plain(pool) if !more.iter().any(|(name, _)| letterhead.headers.contains_key(name)) => Some(pool),
+            _ => None,
+        };
+        match written {
+            Some(pool) => {
+                let mut head = Vec::with_capacity(letterhead.opening.len() + 48 + 64 * more.len());
+                head.extend_from_slice(&letterhead.opening);
+                more.iter().for_each(|(name, value)| head::line(&mut head, name, value));
+                head::close(&mut head, body.len());
+                Either::Left(async move { pool.send(&letterhead.url, &head, body).await })
+            }
+            None => {
+                let mut request = letterhead.request(body.clone());
+                more.into_iter().for_each(|(name, value)| drop(request.headers_mut().insert(name, value)));
+                Either::Right(Box::pin(self.send(request)))
+            }
+        }
+    }
+
     /// Sends a request and waits for the head of its response.
-    pub(crate) fn send(&self, request: Request<Full<Bytes>>) -> impl Future<Output = Result<Response<ResponseBody>, Failure>> {
+    pub(crate) fn send(&self, request: Request<Full<Bytes>>) -> impl Future<Output = Result<Response, Failure>> + Send {
         match self {
-            HttpClient::Plain(pool) => Either::Left(pool.send(request)),
+            HttpClient::Plain(pool) => Either::Left(async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+                let path = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+                let host = host_header(&parts.uri);
+                let mut head = head::opening(&parts.method, path, host.as_ref(), &parts.headers);
+                if body.is_empty() && parts.method != Method::POST {
+                    head.extend_from_slice(b"\r\n")
+                } else {
+                    head::close(&mut head, body.len())
+                }
+                pool.send(&parts.uri, &head, &body).await
+            }),
             HttpClient::Tls(client) => Either::Right(Box::pin(async move {
                 match client.request(request).await {
-                    Ok(response) => Ok(response.map(ResponseBody::Driven)),
+                    Ok(response) => Ok(Response::driven(response)),
                     Err(error) => {
                         let reason = reason(&error);
                         Err(if error.is_connect() { not_sent(&reason) } else { lost(&reason) })
@@ -71,6 +112,39 @@ impl HttpClient {
                 }
             })),
         }
+    }
+}
+
+/// What every POST of a session begins with: the headers and, for a plain connection, the head as it is written.
+pub(crate) struct Letterhead {
+    url: Uri,
+    headers: HeaderMap,
+    opening: Vec<u8>,
+}
+
+impl Letterhead {
+    pub(crate) fn new(url: &Uri, headers: HeaderMap) -> Letterhead {
+        let path = url.path_and_query().map_or("/", PathAndQuery::as_str);
+        let opening = head::opening(&Method::POST, path, host_header(url).as_ref(), &headers);
+        Letterhead { url: url.clone(), headers, opening }
+    }
+
+    /// A request that can be changed before it is sent.
+    pub(crate) fn request(&self, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.url.clone();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+}
+
+/// The name a server is asked for.
+fn host_header(url: &Uri) -> Option<HeaderValue> {
+    let host = url.host()?;
+    match url.port_u16() {
+        None | Some(80) => HeaderValue::from_str(host).ok(),
+        Some(port) => HeaderValue::from_str(&format!("{host}:{port}")).ok(),
     }
 }
 
@@ -90,22 +164,12 @@ pub(crate) struct Pool {
 }
 
 struct Idle {
-    wire: Box<Wire>,
+    wire: Wire,
     since: Instant,
 }
 
 impl Pool {
-    async fn send(self: &Arc<Self>, mut request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, Failure> {
-        let url = request.uri().clone();
-        // A server is sent the path; its name goes into a header.
-        if let Some(path) = url.path_and_query() {
-            *request.uri_mut() = Uri::from(path.clone());
-        }
-        if !request.headers().contains_key(HOST)
-            && let Some(host) = url.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok())
-        {
-            request.headers_mut().insert(HOST, host);
-        }
+    async fn send(self: &Arc<Self>, url: &Uri, head: &[u8], body: &[u8]) -> Result<Response, Failure> {
         loop {
             let pooled = self.take();
             let fresh = pooled.is_none();
@@ -114,21 +178,20 @@ impl Pool {
                 // Boxed: rare, and large enough to make every call's future so.
                 None => Box::pin(self.connect(url.clone())).await?,
             };
-            match wire.send(request).await {
-                Ok(response) => return Ok(response.map(|body| ResponseBody::Wired(Wired::new(body, wire, self.clone())))),
-                // Not a byte of it was written: the pooled connection turned out to be closed. After the first byte
-                // nothing is ever sent twice.
-                Err(Unanswered::Unsent(unsent, _)) if !fresh => request = *unsent,
-                Err(Unanswered::Unsent(_, failure) | Unanswered::Lost(failure)) => return Err(failure),
+            match wire.send(head, body).await {
+                Ok((head, text)) => return Ok(Response::wired(head, text, wire, self.clone())),
+                // The pooled connection turned out to be closed. After the first byte nothing is ever sent twice.
+                Err(Unanswered::Unsent(_)) if !fresh => {}
+                Err(Unanswered::Unsent(failure) | Unanswered::Lost(failure)) => return Err(failure),
             }
         }
     }
 
     /// The connection used last that still works. What is closed or was idle for too long goes.
-    fn take(&self) -> Option<Box<Wire>> {
+    fn take(&self) -> Option<Wire> {
         let now = Instant::now();
         loop {
-            let mut last = {
+            let last = {
                 let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
                 if idle.first().is_some_and(|oldest| now.duration_since(oldest.since) > IDLE) {
                     idle.retain(|idle| now.duration_since(idle.since) <= IDLE);
@@ -141,18 +204,18 @@ impl Pool {
         }
     }
 
-    pub(crate) fn give_back(&self, wire: Box<Wire>) {
+    pub(crate) fn give_back(&self, wire: Wire) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_PER_HOST {
             idle.push(Idle { wire, since: Instant::now() });
         }
     }
 
-    async fn connect(&self, url: Uri) -> Result<Box<Wire>, Failure> {
+    async fn connect(&self, url: Uri) -> Result<Wire, Failure> {
         let mut connector = self.connector.clone();
         poll_fn(|cx| tower_service::Service::poll_ready(&mut connector, cx)).await.map_err(|error| not_sent(&reason(&error)))?;
         let stream = tower_service::Service::call(&mut connector, url).await.map_err(|error| not_sent(&reason(&error)))?;
-        Wire::open(stream).await
+        Ok(Wire::new(stream.into_inner()))
     }
 }
 

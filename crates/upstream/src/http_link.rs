@@ -10,21 +10,20 @@ use crate::down::Down;
 use crate::ears::{Ears, fault};
 use crate::failure::{Answer, Failure};
 use crate::handshake;
-use crate::http_client::HttpClient;
+use crate::http_client::{HttpClient, Letterhead};
 use crate::ident::Ident;
 use crate::mux::Strays;
 use crate::outgoing;
 use crate::road::{self, OPEN_QUESTIONS, Pledge, Road};
 use crate::sse::is_event_stream;
 use crate::tuning::Tuning;
-use crate::wire::ResponseBody;
+use crate::wire::{Response, ResponseBody};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, Response, StatusCode, Uri};
-use http_body_util::Full;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, Uri};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -67,7 +66,7 @@ pub(crate) struct HttpLink {
 struct Session {
     era: Era,
     id: Option<HeaderValue>,
-    headers: HeaderMap,
+    letterhead: Letterhead,
 }
 
 /// A request on its way: the method and, for modern targets, what their headers repeat of the body.
@@ -91,14 +90,11 @@ impl HttpLink {
         let mut base = own.clone();
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        if let (HttpClient::Plain(_), Some(host)) = (&client, host_header(&url)) {
-            base.entry(HOST).or_insert(host);
-        }
         HttpLink {
             courier: Courier::new(client.clone(), runtime.clone()),
             client,
+            session: ArcSwap::from_pointee(Session { era: Era::Legacy, id: None, letterhead: Letterhead::new(&url, base.clone()) }),
             url,
-            session: ArcSwap::from_pointee(Session { era: Era::Legacy, id: None, headers: base.clone() }),
             base,
             renewing: Mutex::new(()),
             renewals: watch::Sender::new(0),
@@ -115,12 +111,12 @@ impl HttpLink {
     pub(crate) fn speak_modern(&self) {
         let mut headers = self.base.clone();
         headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(Revision::V2026_07_28.text()));
-        self.session.store(Arc::new(Session { era: Era::Modern, id: None, headers }));
+        self.session.store(Arc::new(Session { era: Era::Modern, id: None, letterhead: Letterhead::new(&self.url, headers) }));
     }
 
     /// From now on every request says nothing about versions or sessions, as before a handshake.
     pub(crate) fn speak_nothing(&self) {
-        self.session.store(Arc::new(Session { era: Era::Legacy, id: None, headers: self.base.clone() }));
+        self.session.store(Arc::new(Session { era: Era::Legacy, id: None, letterhead: Letterhead::new(&self.url, self.base.clone()) }));
     }
 
     /// From now on every request belongs to this legacy session.
@@ -130,7 +126,7 @@ impl HttpLink {
         if let Some(id) = &id {
             headers.insert(SESSION_ID, id.clone());
         }
-        self.session.store(Arc::new(Session { era: Era::Legacy, id, headers }));
+        self.session.store(Arc::new(Session { era: Era::Legacy, id, letterhead: Letterhead::new(&self.url, headers) }));
     }
 
     pub(crate) fn renewals(&self) -> watch::Receiver<u64> {
@@ -161,7 +157,7 @@ impl HttpLink {
             return Ok(current);
         }
         tracing::info!(target = %self.ears.target, "the target forgot its session; a new one is made");
-        let before = Session { era: Era::Legacy, id: None, headers: self.base.clone() };
+        let before = Session { era: Era::Legacy, id: None, letterhead: Letterhead::new(&self.url, self.base.clone()) };
         let mut deadline = Deadline::after(self.tuning.handshake);
         let renewed = self.initialize_from(&before, &mut deadline).await;
         if let Err(failure) = renewed {
@@ -185,31 +181,32 @@ impl HttpLink {
         let body = handshake::initialize(ident, self.questions);
         let ask = Ask::control(ident, "initialize", body);
         let response =
-            timeout_at(deadline.at(), self.client.send(self.post(&before.headers, Era::Legacy, &ask))).await.map_err(|_| Failure::TimedOut)??;
-        let id = response.headers().get(SESSION_ID).filter(|id| is_session_id(id)).cloned();
+            timeout_at(deadline.at(), self.client.post(&before.letterhead, Vec::new(), &ask.body)).await.map_err(|_| Failure::TimedOut)??;
+        let id = HeaderValue::from_bytes(response.header(&SESSION_ID)).ok().filter(is_session_id);
         let answer = self.answer(response, &ask, &mut Road::nowhere(ident), deadline, Era::Legacy).await?;
         let initialized = handshake::read_initialized(answer).map_err(Failure::Invalid)?;
         self.speak_legacy(initialized.revision, id);
         let session = self.session.load_full();
-        let receipt =
-            timeout_at(deadline.at(), self.client.send(self.message(&session, handshake::initialized()))).await.map_err(|_| Failure::TimedOut)??;
-        if !receipt.status().is_success() {
-            return Err(Failure::Status { status: receipt.status(), error: None, retry_after: None });
+        let receipt = timeout_at(deadline.at(), self.client.send(session.letterhead.request(handshake::initialized())))
+            .await
+            .map_err(|_| Failure::TimedOut)??;
+        if !receipt.status.is_success() {
+            return Err(Failure::Status { status: receipt.status, error: None, retry_after: None });
         }
-        let _receipt = timeout_at(deadline.at(), body::whole(receipt.into_body(), ERROR_BODY)).await;
+        let _receipt = timeout_at(deadline.at(), body::whole(receipt.body, ERROR_BODY)).await;
         Ok(initialized)
     }
 
     async fn exchange(&self, session: &Session, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, cancels: bool) -> Result<Answer, Failure> {
-        let request = self.post(&session.headers, session.era, ask);
+        let more = more_headers(session.era, ask);
         // A modern target sees the closed connection; a legacy one must be told.
         let mut given_up = GiveUp { link: self, ident: ask.ident, armed: cancels && session.era == Era::Legacy, reason: "the caller went away" };
         let outcome = async {
             // One timer for the head and for a whole body.
             let mut timer = pin!(sleep_until(deadline.at()));
-            let response = within(timer.as_mut(), pin!(self.client.send(request))).await??;
+            let response = within(timer.as_mut(), pin!(self.client.post(&session.letterhead, more, &ask.body))).await??;
             if is_whole(&response) {
-                let body = within(timer, pin!(body::whole(response.into_body(), self.tuning.message))).await??;
+                let body = within(timer, pin!(body::whole(response.body, self.tuning.message))).await??;
                 return self.read_answer(&body, ask.ident);
             }
             // Boxed: errors and streams are the rarer answers, and large enough to make every call's future so.
@@ -223,28 +220,21 @@ impl HttpLink {
         outcome
     }
 
-    async fn answer(
-        &self,
-        response: Response<ResponseBody>,
-        ask: &Ask<'_>,
-        road: &mut Road,
-        deadline: &mut Deadline,
-        era: Era,
-    ) -> Result<Answer, Failure> {
-        let status = response.status();
+    async fn answer(&self, response: Response, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, era: Era) -> Result<Answer, Failure> {
+        let status = response.status;
         if !status.is_success() {
-            let retry_after = retry_after(response.headers());
-            let body = timeout_at(deadline.at(), body::whole(response.into_body(), ERROR_BODY)).await;
+            let retry_after = retry_after(&response);
+            let body = timeout_at(deadline.at(), body::whole(response.body, ERROR_BODY)).await;
             let error = body.ok().and_then(Result::ok).and_then(|body| error_object(&body));
             return Err(Failure::Status { status, error, retry_after });
         }
-        if is_event_stream(response.headers()) {
-            return self.stream(response.into_body(), ask, road, deadline, era).await;
+        if is_event_stream(&response) {
+            return self.stream(response.body, ask, road, deadline, era).await;
         }
-        if !is_json(response.headers()) {
+        if !is_json(&response) {
             return Err(Failure::Invalid(format!("HTTP {status} with neither JSON nor an event stream")));
         }
-        let body = timeout_at(deadline.at(), body::whole(response.into_body(), self.tuning.message)).await.map_err(|_| Failure::TimedOut)??;
+        let body = timeout_at(deadline.at(), body::whole(response.body, self.tuning.message)).await.map_err(|_| Failure::TimedOut)??;
         self.read_answer(&body, ask.ident)
     }
 
@@ -345,67 +335,27 @@ impl HttpLink {
             Ok(result) => write::result(id.raw(), &result),
             Err(error) => write::error(Some(id.raw()), &error),
         };
-        self.courier.dispatch(self.message(&self.session.load(), body));
-    }
-
-    /// The head of a POST for a request.
-    fn post(&self, headers: &HeaderMap, era: Era, ask: &Ask<'_>) -> Request<Full<Bytes>> {
-        let mut request = self.bare(headers, ask.body.clone());
-        if era == Era::Modern {
-            let headers = request.headers_mut();
-            if let Ok(method) = HeaderValue::from_bytes(ask.method) {
-                headers.insert(MCP_METHOD, method);
-            }
-            let name = ask.name.and_then(|name| std::str::from_utf8(name).ok());
-            if let Some(name) = name.and_then(|name| HeaderValue::from_str(&header::encode(name)).ok()) {
-                headers.insert(MCP_NAME, name);
-            }
-            for (name, value) in ask.params {
-                headers.insert(name.clone(), value.clone());
-            }
-        }
-        request
-    }
-
-    /// The head of a POST for a notification or a response.
-    fn message(&self, session: &Session, body: Bytes) -> Request<Full<Bytes>> {
-        self.bare(&session.headers, body)
-    }
-
-    fn bare(&self, headers: &HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Verb::POST;
-        *request.uri_mut() = self.url.clone();
-        *request.headers_mut() = headers.clone();
-        request
+        self.courier.dispatch(self.session.load().letterhead.request(body));
     }
 
     /// Opens the stream on which a legacy server speaks unasked. `None`: it has none.
+    ///
+    /// Some servers send the head of a stream with its first event, so there is no limit to this wait; if the server
+    /// goes, it ends.
     pub(crate) async fn open_stream(&self) -> Result<Option<Events>, Failure> {
         let session = self.session.load_full();
-        let mut request = self.bare(&session.headers, Bytes::new());
+        let mut request = session.letterhead.request(Bytes::new());
         *request.method_mut() = Verb::GET;
         request.headers_mut().remove(CONTENT_TYPE);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        self.open(request).await
+        opened(self.client.send(request).await?, self.tuning.message)
     }
 
     /// Opens a modern subscription. `None`: the server has none to offer.
     pub(crate) async fn open_subscription(&self, ident: Ident, body: Bytes) -> Result<Option<Events>, Failure> {
         let ask = Ask::control(ident, "subscriptions/listen", body);
-        let request = self.post(&self.session.load().headers, Era::Modern, &ask);
-        self.open(request).await
-    }
-
-    /// Some servers send the head of a stream with its first event, so there is no limit to this wait; if the server
-    /// goes, it ends.
-    async fn open(&self, request: Request<Full<Bytes>>) -> Result<Option<Events>, Failure> {
-        let response = self.client.send(request).await?;
-        match response.status() {
-            status if status.is_server_error() => Err(Failure::Status { status, error: None, retry_after: None }),
-            status if status.is_success() && is_event_stream(response.headers()) => Ok(Some(Events::new(response.into_body(), self.tuning.message))),
-            _ => Ok(None),
-        }
+        let session = self.session.load_full();
+        opened(self.client.post(&session.letterhead, more_headers(Era::Modern, &ask), &ask.body).await?, self.tuning.message)
     }
 
     /// Reads a stream that belongs to no call, to its end. `true`: the server ended it in good order.
@@ -452,10 +402,30 @@ impl HttpLink {
         if session.id.is_none() {
             return;
         }
-        let mut request = self.bare(&session.headers, Bytes::new());
+        let mut request = session.letterhead.request(Bytes::new());
         *request.method_mut() = Verb::DELETE;
         request.headers_mut().remove(CONTENT_TYPE);
         let _answered = timeout(Duration::from_secs(2), self.client.send(request)).await;
+    }
+}
+
+/// The headers in which a modern request repeats what its body says.
+fn more_headers(era: Era, ask: &Ask<'_>) -> Vec<(HeaderName, HeaderValue)> {
+    if era == Era::Legacy {
+        return Vec::new();
+    }
+    let method = HeaderValue::from_bytes(ask.method).ok().map(|method| (MCP_METHOD, method));
+    let name = ask.name.and_then(|name| std::str::from_utf8(name).ok());
+    let name = name.and_then(|name| HeaderValue::from_str(&header::encode(name)).ok()).map(|name| (MCP_NAME, name));
+    method.into_iter().chain(name).chain(ask.params.iter().cloned()).collect()
+}
+
+/// The stream that a response is. `None`: the server has none to offer.
+fn opened(response: Response, limit: usize) -> Result<Option<Events>, Failure> {
+    match response.status {
+        status if status.is_server_error() => Err(Failure::Status { status, error: None, retry_after: None }),
+        status if status.is_success() && is_event_stream(&response) => Ok(Some(Events::new(response.body, limit))),
+        _ => Ok(None),
     }
 }
 
@@ -471,7 +441,7 @@ impl Drop for GiveUp<'_> {
     fn drop(&mut self) {
         if self.armed {
             let body = outgoing::cancelled(self.ident, self.reason);
-            self.link.courier.dispatch(self.link.message(&self.link.session.load(), body));
+            self.link.courier.dispatch(self.link.session.load().letterhead.request(body));
         }
     }
 }
@@ -494,8 +464,8 @@ impl Future for Question {
 }
 
 /// Whether the response is the answer itself, in one piece.
-fn is_whole(response: &Response<ResponseBody>) -> bool {
-    response.status().is_success() && is_json(response.headers())
+fn is_whole(response: &Response) -> bool {
+    response.status.is_success() && is_json(response)
 }
 
 /// What becomes of it before the timer ends.
@@ -506,9 +476,8 @@ fn within<T>(mut timer: Pin<&mut Sleep>, mut future: Pin<&mut impl Future<Output
     })
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    kind.get(..16).is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/json"))
+fn is_json(response: &Response) -> bool {
+    response.header(&CONTENT_TYPE).get(..16).is_some_and(|kind| kind.eq_ignore_ascii_case(b"application/json"))
 }
 
 fn is_session_id(id: &HeaderValue) -> bool {
@@ -516,16 +485,8 @@ fn is_session_id(id: &HeaderValue) -> bool {
     !id.is_empty() && id.len() <= LONGEST_SESSION_ID && id.iter().all(|byte| (0x21..=0x7e).contains(byte))
 }
 
-fn host_header(url: &Uri) -> Option<HeaderValue> {
-    let host = url.host()?;
-    match url.port_u16() {
-        None | Some(80) => HeaderValue::from_str(host).ok(),
-        Some(port) => HeaderValue::from_str(&format!("{host}:{port}")).ok(),
-    }
-}
-
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds: u64 = std::str::from_utf8(response.header(&RETRY_AFTER)).ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds.min(3600)))
 }
 

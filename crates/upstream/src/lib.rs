@@ -27,6 +27,7 @@ mod ears;
 mod failure;
 mod gate;
 mod handshake;
+mod head;
 mod http_client;
 mod http_link;
 mod ident;

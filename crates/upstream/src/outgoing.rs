@@ -19,7 +19,7 @@ const NO_CAPABILITIES: &[u8] = b"{}";
 pub(crate) fn call(call: &Call, ident: Ident, era: Era, declare: bool) -> Bytes {
     let ident = ident.json();
     let params = call.params.json();
-    let meta = params.get("_meta");
+    let meta = call.params.get("_meta");
     let token = call.caller.progress_token.is_some() && call.outbox.is_some();
     let modern = (era == Era::Modern).then(|| Modern {
         protocol_version: MODERN_VERSION,

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::http_client::HttpClient;
 use crate::mux::{Audience, Mux, Pipe};
 use crate::tuning::Tuning;
+use crate::wire::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
 use http_body_util::Full;
@@ -28,9 +29,9 @@ impl SsePipe {
     /// Posts a message and waits until it was taken.
     pub(crate) async fn post(&self, body: Bytes) -> Result<(), Failure> {
         let response = self.client.send(self.request(body)).await?;
-        let status = response.status();
+        let status = response.status;
         // Reading the receipt keeps the connection usable; what it says does not matter.
-        let _receipt = body::whole(response.into_body(), RECEIPT).await;
+        let _receipt = body::whole(response.body, RECEIPT).await;
         if status.is_success() { Ok(()) } else { Err(Failure::Status { status, error: None, retry_after: None }) }
     }
 
@@ -61,13 +62,13 @@ pub(crate) async fn open(
     *request.headers_mut() = headers.clone();
     request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     let response = client.send(request).await?;
-    if !response.status().is_success() {
-        return Err(Failure::Status { status: response.status(), error: None, retry_after: None });
+    if !response.status.is_success() {
+        return Err(Failure::Status { status: response.status, error: None, retry_after: None });
     }
-    if !is_event_stream(response.headers()) {
+    if !is_event_stream(&response) {
         return Err(Failure::Invalid("a GET was answered with something else than an event stream".into()));
     }
-    let mut events = Events::new(response.into_body(), tuning.message);
+    let mut events = Events::new(response.body, tuning.message);
     let endpoint = loop {
         match events.next().await? {
             Some(event) if event.name == "endpoint" => break endpoint(url, std::str::from_utf8(&event.data).unwrap_or_default())?,
@@ -101,9 +102,8 @@ async fn read(mut events: Events, mux: Arc<Mux>) {
 }
 
 /// Whether a response is a stream of events.
-pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    kind.get(..17).is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/event-stream"))
+pub(crate) fn is_event_stream(response: &Response) -> bool {
+    response.header(&header::CONTENT_TYPE).get(..17).is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/event-stream"))
 }
 
 /// The URL messages go to. It must have the origin of the configured one: a server does not get to send our requests,

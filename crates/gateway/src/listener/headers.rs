@@ -61,6 +61,10 @@ impl McpHeaders {
 
 /// What `Accept` admits: JSON, an event stream. None at all counts as JSON.
 fn accepts(headers: &HeaderMap) -> (bool, bool) {
+    // What nearly every client says.
+    if headers.get(header::ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
+        return (true, true);
+    }
     let (mut any, mut json, mut events) = (false, false, false);
     for value in headers.get_all(header::ACCEPT) {
         any = true;

@@ -199,33 +199,25 @@ struct Head {
     has_coding: bool,
 }
 
-/// What is kept of a line: how it begins, how it ends, how long it is.
+/// What is kept of a line that comes in parts: how it begins, how it ends, how long it is.
 #[derive(Debug, Default)]
 struct Line {
     begin: [u8; BEGIN],
-    last: u8,
+    last: Option<u8>,
     length: usize,
 }
 
+/// Longer than anything a line is asked to begin with.
 const BEGIN: usize = 18;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r";
 
 impl Line {
     fn extend(&mut self, part: &[u8]) {
-        let kept = self.length.min(BEGIN);
-        let first = if kept == 0 { part.first() } else { self.begin.first() };
-        // Only these lines are ever asked how they begin: the preface, and what tells the length of a body.
-        if matches!(first, Some(b'p' | b'P' | b'c' | b'C' | b't' | b'T')) {
-            for (slot, byte) in self.begin.iter_mut().skip(kept).zip(part) {
-                *slot = byte.to_ascii_lowercase();
-            }
+        for (slot, byte) in self.begin.iter_mut().skip(self.length).zip(part) {
+            *slot = *byte;
         }
         self.length += part.len();
-        self.last = part.last().copied().unwrap_or(self.last);
-    }
-
-    fn begins(&self, text: &[u8]) -> bool {
-        self.length >= text.len() && self.begin.starts_with(text)
+        self.last = part.last().copied().or(self.last);
     }
 }
 
@@ -244,11 +236,16 @@ impl Head {
                 self.line.extend(rest);
                 return;
             };
-            self.line.extend(rest.get(..length).unwrap_or(&[]));
+            let part = rest.get(..length).unwrap_or_default();
+            let bad = if self.line.length == 0 {
+                self.ends_badly(part, length, part.last().copied())
+            } else {
+                self.line.extend(part);
+                let Line { begin, last, length } = std::mem::take(&mut self.line);
+                self.ends_badly(begin.get(..length.min(BEGIN)).unwrap_or_default(), length, last)
+            };
             let end = start + length;
-            if self.ends_badly()
-                && let Some(byte) = fresh.get_mut(end)
-            {
+            if bad && let Some(byte) = fresh.get_mut(end) {
                 *byte = 0;
                 self.done = true;
             }
@@ -256,14 +253,18 @@ impl Head {
         }
     }
 
-    fn ends_badly(&mut self) -> bool {
-        let line = std::mem::take(&mut self.line);
+    /// Judges a line by how it begins, how long it is and how it ends.
+    fn ends_badly(&mut self, begin: &[u8], length: usize, last: Option<u8>) -> bool {
+        let begins = |text: &[u8]| begin.get(..text.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(text));
         self.lines += 1;
-        self.http2 = self.lines == 1 && line.length == PREFACE.len() && line.begin.starts_with(&PREFACE.to_ascii_lowercase());
-        self.done = line.length == 1;
-        self.has_length |= line.begins(b"content-length:");
-        self.has_coding |= line.begins(b"transfer-encoding:");
-        line.last != b'\r' || (self.has_length && self.has_coding)
+        self.http2 = self.lines == 1 && length == PREFACE.len() && begins(PREFACE);
+        self.done = length == 1;
+        match begin.first() {
+            Some(b'c' | b'C') => self.has_length |= begins(b"content-length:"),
+            Some(b't' | b'T') => self.has_coding |= begins(b"transfer-encoding:"),
+            _ => {}
+        }
+        last != Some(b'\r') || (self.has_length && self.has_coding)
     }
 }
 

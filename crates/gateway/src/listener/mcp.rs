@@ -419,20 +419,7 @@ struct ParamsView<'p> {
 
 impl<'p> ParamsView<'p> {
     fn read(params: &'p Params) -> ParamsView<'p> {
-        let mut view = ParamsView { meta: None, name: None, uri: None };
-        for (key, value) in params.json().members() {
-            let slot = if key.is("_meta") {
-                &mut view.meta
-            } else if key.is("name") {
-                &mut view.name
-            } else if key.is("uri") {
-                &mut view.uri
-            } else {
-                continue;
-            };
-            *slot = Some(value);
-        }
-        view
+        ParamsView { meta: params.get("_meta"), name: params.get("name"), uri: params.get("uri") }
     }
 
     fn name(&self) -> Result<String, Failure> {
