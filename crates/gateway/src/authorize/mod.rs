@@ -4,6 +4,17 @@
 //! Knows names and principals. Sessions, transports and how a virtual tool was built are the business of the stages
 //! around it. Only this room can make a [`Permitted`].
 
+mod evaluate;
+mod policy;
+mod rule;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+pub use policy::{Decision, Policy, Standing};
+pub use rule::BadRule;
+pub use subject::{Arguments, Asked, Circumstances, Subject, Who};
+
 use crate::message::{Addressed, List, Named};
 use crate::metrics::Metrics;
 use crate::reply::Failure;
