@@ -2,6 +2,7 @@
 
 mod architecture;
 mod authentication;
+mod authorization;
 mod browser;
 mod children;
 mod discovery;

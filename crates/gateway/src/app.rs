@@ -1,6 +1,8 @@
 //! Start-up and shutdown, in the order they happen.
 
+use crate::authorize::{BadRule, Policy};
 use crate::config::{Config, ListenAt};
+use crate::limits::Limits;
 use crate::listener::edge::Edge;
 use crate::listener::gate::Gate;
 use crate::listener::legacy_sse::LegacySse;
@@ -37,6 +39,11 @@ pub struct Bound {
     handle: Handle,
     drain: Duration,
     ended: watch::Sender<bool>,
+}
+
+fn bad_rules(bad: &[BadRule]) -> String {
+    let said: Vec<String> = bad.iter().map(|bad| format!("authorization rule {}: {}", bad.rule + 1, bad.message)).collect();
+    said.join("; ")
 }
 
 /// A way to reach a gateway while it runs. Cheap to clone.
@@ -79,6 +86,9 @@ pub enum StartError {
     /// The certificate or its key.
     #[error("{0}")]
     Tls(String),
+    /// A rule about who may do what.
+    #[error("{}", bad_rules(.0))]
+    Rules(Vec<BadRule>),
     /// The registry.
     #[error("{0}")]
     Registry(String),
@@ -103,7 +113,8 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
     let bind = config.listen.ip();
     let gate = Gate::new(&config.allowed_hosts, &config.allowed_origins, bind);
     let (ended, when_ended) = watch::channel(false);
-    let runtime = Runtime::new(&config, Arc::new(seal), gate, when_ended);
+    let policy = Policy::compile(config.authorization.as_deref()).map_err(StartError::Rules)?;
+    let runtime = Runtime::new(&config, policy, Arc::new(seal), gate, when_ended);
     if config.allow_unauthenticated && config.authentication.is_none() {
         tracing::warn!(event = "unsafe_option", name = "allowUnauthenticated", "anybody who can reach the listener can call every tool");
         runtime.metrics.unsafe_option("allowUnauthenticated");
@@ -271,6 +282,15 @@ impl Handle {
         self.runtime.gate.store(Arc::new(Gate::new(&config.allowed_hosts, &config.allowed_origins, self.bind)));
         if let Ok(mut readiness) = self.runtime.readiness.lock() {
             *readiness = config.readiness;
+        }
+        match Policy::compile(config.authorization.as_deref()) {
+            Ok(policy) if self.runtime.policy.load().written() != policy.written() => self.runtime.set_policy(policy),
+            Ok(_) => {}
+            Err(bad) => tracing::error!("{}; the rules that were in force stay", bad_rules(&bad)),
+        }
+        if *self.runtime.limits.load().written() != config.limits {
+            // Counts begin anew: they were kept under other limits.
+            self.runtime.limits.store(Arc::new(Limits::new(&config.limits)));
         }
         self.runtime.set_naming(config.naming.clone());
         self.runtime.set_targets(config.targets.clone());

@@ -24,6 +24,7 @@ use crate::authenticate::keys::ApiKeys;
 use crate::authenticate::metadata::Metadata;
 use crate::authenticate::validity::Validity;
 use crate::authenticate::verified::Verified;
+use crate::authorize::Memo;
 use crate::config::{ApiKey, Authentication, JwtIssuer};
 use crate::message::{Identified, Incoming};
 use crate::reply::{Challenge, Failure, Reject};
@@ -50,6 +51,7 @@ struct Identity {
     claims: Map<String, Value>,
     expires: Option<SystemTime>,
     by: Credential,
+    memo: Memo,
 }
 
 /// What made somebody a principal.
@@ -65,7 +67,14 @@ impl Principal {
     pub fn anonymous() -> Principal {
         static NOBODY: LazyLock<Principal> = LazyLock::new(|| {
             let name = || "anonymous".to_owned();
-            Principal(Arc::new(Identity { key: name(), log_name: name(), claims: Map::new(), expires: None, by: Credential::Nothing }))
+            Principal(Arc::new(Identity {
+                key: name(),
+                log_name: name(),
+                claims: Map::new(),
+                expires: None,
+                by: Credential::Nothing,
+                memo: Memo::default(),
+            }))
         });
         NOBODY.clone()
     }
@@ -78,6 +87,7 @@ impl Principal {
             claims: key.claims.clone(),
             expires: None,
             by: Credential::ApiKey(Arc::new(key.clone())),
+            memo: Memo::default(),
         }))
     }
 
@@ -91,6 +101,7 @@ impl Principal {
             claims,
             expires: Some(expires),
             by: Credential::Token(issuer.clone()),
+            memo: Memo::default(),
         }))
     }
 
@@ -115,6 +126,11 @@ impl Principal {
             Credential::ApiKey(key) => Some(&key.id),
             _ => None,
         }
+    }
+
+    /// What was decided about it last.
+    pub(crate) fn memo(&self) -> &Memo {
+        &self.0.memo
     }
 
     /// When its credentials end, the skew of clocks included.

@@ -1,17 +1,18 @@
-//! What is different between two generations, as clients would notice it.
+//! What is different between two generations, as clients would notice it: each sees its own part.
 
-use crate::generation::{Entry, Generation, Kind};
+use crate::authorize::Sight;
+use crate::generation::{Entry, Kind};
 use crate::hub::Changed;
 use crate::runtime::ToolChanged;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What changed from one generation to another.
-pub fn between(old: &Generation, new: &Generation) -> (Changed, ToolChanged) {
+/// What changed from one generation to another, as somebody sees them.
+pub fn between(old: &Sight<'_>, new: &Sight<'_>) -> (Changed, ToolChanged) {
     let mut changed = Changed::default();
-    let mut event = ToolChanged { generation: new.number, ..ToolChanged::default() };
+    let mut event = ToolChanged { generation: new.generation().number, ..ToolChanged::default() };
     for kind in Kind::ALL {
-        let before: HashMap<&str, &Arc<Entry>> = old.listed(kind).iter().map(|entry| (entry.exposed(), entry)).collect();
+        let before: HashMap<&str, &Arc<Entry>> = old.listed(kind).map(|entry| (entry.exposed(), entry)).collect();
         let mut unseen = before.clone();
         let mut note = |list: Option<&mut Vec<(String, String)>>, entry: &Entry| {
             changed.note(kind, entry.target_name());

@@ -4,6 +4,7 @@
 
 use crate::authenticate::Principal;
 use crate::authenticate::shares::{Share, Shares};
+use crate::authorize::Viewer;
 use crate::generation::Kind;
 use crate::message::Scope;
 use crate::metrics::Metrics;
@@ -82,13 +83,14 @@ struct Open {
     wants: Wants,
     session: Option<SessionKey>,
     scope: Scope,
+    viewer: Viewer,
     _share: Share,
 }
 
 #[derive(Default)]
 struct Inner {
     streams: HashMap<u64, Open>,
-    watched: HashMap<(String, String), HashSet<Watcher>>,
+    watched: HashMap<(String, String), HashMap<Watcher, Viewer>>,
 }
 
 /// The open streams.
@@ -137,15 +139,15 @@ impl Hub {
     }
 
     /// Opens a stream; `None` if there are too many.
-    pub fn open(self: &Arc<Self>, wants: Wants, session: Option<SessionKey>, scope: Scope, principal: &Principal) -> Option<Stream> {
-        let share = self.shares.take(principal)?;
+    pub fn open(self: &Arc<Self>, wants: Wants, session: Option<SessionKey>, scope: Scope, viewer: Viewer) -> Option<Stream> {
+        let share = self.shares.take(&viewer.principal)?;
         let (sender, messages) = mpsc::channel(QUEUE);
         let id = self.next.fetch_add(1, Relaxed);
         let mut inner = self.inner.lock().ok()?;
         if inner.streams.len() >= STREAMS {
             return None;
         }
-        inner.streams.insert(id, Open { sender, wants, session, scope, _share: share });
+        inner.streams.insert(id, Open { sender, wants, session, scope, viewer, _share: share });
         drop(inner);
         self.metrics.streams.inc();
         Some(Stream { id, messages, hub: self.clone() })
@@ -179,15 +181,22 @@ impl Hub {
         self.inner.lock().map(|inner| inner.streams.values().filter_map(|open| open.session).collect()).unwrap_or_default()
     }
 
-    /// Tells every stream that wants to know which lists changed. A session with several streams hears it on one.
-    pub fn changed(&self, changed: &Changed) {
+    /// Tells every stream that wants to know which lists changed for whoever reads it. A session with several streams
+    /// hears it on one.
+    pub fn changed(&self, mut for_whom: impl FnMut(&Viewer) -> Changed) {
+        // Judging may take a while: nobody waits for the streams meanwhile.
+        let viewers: Vec<(u64, Viewer)> = match self.inner.lock() {
+            Ok(inner) => inner.streams.iter().map(|(id, open)| (*id, open.viewer.clone())).collect(),
+            Err(_) => return,
+        };
+        let changes: HashMap<u64, Changed> = viewers.iter().map(|(id, viewer)| (*id, for_whom(viewer))).collect();
         let Ok(mut inner) = self.inner.lock() else { return };
         let mut heard: HashSet<SessionKey> = HashSet::new();
         let mut slow = Vec::new();
         let mut ids: Vec<u64> = inner.streams.keys().copied().collect();
         ids.sort_unstable();
         for id in ids {
-            let Some(open) = inner.streams.get(&id) else { continue };
+            let Some((open, changed)) = inner.streams.get(&id).zip(changes.get(&id)) else { continue };
             if open.session.is_some_and(|session| !heard.insert(session)) {
                 continue;
             }
@@ -221,13 +230,13 @@ impl Hub {
 
     /// Starts telling somebody about a resource of a target; `None` if there are too many. Gives all URIs of that target
     /// that anybody wants to hear about.
-    pub fn watch(&self, watcher: Watcher, target: &str, source: &str) -> Option<Vec<String>> {
+    pub fn watch(&self, watcher: Watcher, viewer: &Viewer, target: &str, source: &str) -> Option<Vec<String>> {
         let mut inner = self.inner.lock().ok()?;
-        let own = inner.watched.values().filter(|watchers| watchers.contains(&watcher)).count();
+        let own = inner.watched.values().filter(|watchers| watchers.contains_key(&watcher)).count();
         if own >= WATCHED_EACH || inner.watched.len() >= WATCHED {
             return None;
         }
-        inner.watched.entry((target.to_owned(), source.to_owned())).or_default().insert(watcher);
+        inner.watched.entry((target.to_owned(), source.to_owned())).or_default().insert(watcher, viewer.clone());
         Some(uris_of(&inner, target))
     }
 
@@ -249,11 +258,46 @@ impl Hub {
         let Ok(mut inner) = self.inner.lock() else { return Vec::new() };
         let mut targets = HashSet::new();
         inner.watched.retain(|(target, _), watchers| {
-            if watchers.remove(&watcher) {
+            if watchers.remove(&watcher).is_some() {
                 targets.insert(target.clone());
             }
             !watchers.is_empty()
         });
+        targets.into_iter().map(|target| (target.clone(), uris_of(&inner, &target))).collect()
+    }
+
+    /// Ends the subscriptions to resources that their holders may not read any more, and streams that are left with
+    /// nothing to say. The targets concerned, with what is left to hear about at each.
+    pub fn judge_again(&self, mut may: impl FnMut(&Viewer, &str, &str) -> bool) -> Vec<(String, Vec<String>)> {
+        let watched: Vec<(String, String, Watcher, Viewer)> = match self.inner.lock() {
+            Ok(inner) => {
+                let each = inner.watched.iter().flat_map(|((target, uri), watchers)| {
+                    watchers.iter().map(move |(watcher, viewer)| (target.clone(), uri.clone(), *watcher, viewer.clone()))
+                });
+                each.collect()
+            }
+            Err(_) => return Vec::new(),
+        };
+        let lost: Vec<_> = watched.into_iter().filter(|(target, uri, _, viewer)| !may(viewer, target, uri)).collect();
+        let Ok(mut inner) = self.inner.lock() else { return Vec::new() };
+        let mut targets = HashSet::new();
+        for (target, uri, watcher, _) in lost {
+            let key = (target, uri);
+            if let Some(watchers) = inner.watched.get_mut(&key) {
+                watchers.remove(&watcher);
+                if watchers.is_empty() {
+                    inner.watched.remove(&key);
+                }
+            }
+            targets.insert(key.0);
+            if let Watcher::Stream(id) = watcher {
+                let idle = |open: &Open| !(open.wants.tools || open.wants.prompts || open.wants.resources);
+                let hears = inner.watched.values().any(|watchers| watchers.contains_key(&watcher));
+                if !hears && inner.streams.get(&id).is_some_and(idle) && inner.streams.remove(&id).is_some() {
+                    self.metrics.streams.dec();
+                }
+            }
+        }
         targets.into_iter().map(|target| (target.clone(), uris_of(&inner, &target))).collect()
     }
 
@@ -268,7 +312,7 @@ impl Hub {
             .watched
             .iter()
             .filter(|((of, watched), _)| of == target && (source == watched.as_str() || source.starts_with(watched.as_str())))
-            .flat_map(|(_, watchers)| watchers.iter().copied())
+            .flat_map(|(_, watchers)| watchers.keys().copied())
             .collect();
         let exposed = write::quoted(&uri::exposed(target, &source));
         let mut slow = Vec::new();

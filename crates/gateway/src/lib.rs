@@ -11,6 +11,7 @@ pub mod config;
 pub mod dispatch;
 pub mod generation;
 pub mod hub;
+pub mod limits;
 pub mod listener;
 pub mod local;
 pub mod logging;

@@ -5,12 +5,13 @@
 //! without authorization does not compile.
 
 use crate::authenticate::Principal;
+use crate::authorize::Circumstances;
 use crate::generation::{Entry, Generation, Kind, Slot};
 use crate::session::Session;
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use transom_protocol::message::Params;
 use transom_protocol::{Era, Id, Method, Revision};
 use transom_upstream::{Caller, Outbox};
@@ -27,6 +28,8 @@ pub struct Context {
     pub revision: Revision,
     /// Who sent it; found out by [`crate::authenticate`] before its body was read.
     pub principal: Principal,
+    /// How it came, where some rule asks.
+    pub circumstances: Option<Arc<Circumstances>>,
     /// Which part of the catalog it may see and use.
     pub scope: Scope,
     /// The session id it came with.
@@ -215,4 +218,6 @@ pub struct Addressed {
     pub source: Bytes,
     /// A member of `params` that gets that name.
     pub rename: Option<(&'static str, Bytes)>,
+    /// How long it may take, if that differs from what its target allows; set by [`crate::limits`].
+    pub timeout: Option<Duration>,
 }

@@ -125,11 +125,48 @@ pub struct Metrics {
     plain: Vec<[OnceLock<Histogram>; ErrorType::COUNT]>,
     overhead_call: Histogram,
     overhead_list: Histogram,
-    allowed_call: Counter,
+    decisions: [[Counter; 2]; Action::ALL.len()],
+    /// Rules that could not be evaluated.
+    pub authz_errors: Counter,
     revisions: [Counter; 5],
     tools: Mutex<HashMap<String, Known>>,
     tool_sets: AtomicUsize,
     scrape: Mutex<Option<(Instant, bool, Arc<str>)>>,
+}
+
+/// What somebody wants to do, as far as it is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Action {
+    /// See a list.
+    List,
+    /// Call a tool.
+    Call,
+    /// Get a prompt.
+    Get,
+    /// Read a resource.
+    Read,
+    /// Have an argument completed.
+    Complete,
+    /// Hear of changes of a resource.
+    Subscribe,
+}
+
+impl Action {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Action; 6] = [Action::List, Action::Call, Action::Get, Action::Read, Action::Complete, Action::Subscribe];
+
+    /// The label value.
+    pub fn label(self) -> &'static str {
+        match self {
+            Action::List => "list",
+            Action::Call => "call",
+            Action::Get => "get",
+            Action::Read => "read",
+            Action::Complete => "complete",
+            Action::Subscribe => "subscribe",
+        }
+    }
 }
 
 struct Known {
@@ -219,7 +256,10 @@ impl Metrics {
             ),
             virtual_tools: register!("transom_virtual_tools", "Tools of the registry, by what became of them", Family::default()),
             rejected: register!("transom_rejected", "Requests refused before they reached a target", Family::default()),
-            allowed_call: decisions.get_or_create_owned(&[Pair("action", "call"), Pair("decision", "allow")]),
+            decisions: Action::ALL.map(|action| {
+                ["deny", "allow"].map(|decision| decisions.get_or_create_owned(&[Pair("action", action.label()), Pair("decision", decision)]))
+            }),
+            authz_errors: register!("transom_authz_errors", "Authorization rules that could not be evaluated", Counter::default()),
             revisions: Revision::ALL.map(revision),
             registry_loads: RegistryMetrics::default(),
             in_flight: register!("transom_requests_in_flight", "Requests being worked on", Gauge::default()),
@@ -360,9 +400,11 @@ impl Metrics {
         self.reflected.get_or_create(&TargetLabel { target: target.to_owned() }).inc();
     }
 
-    /// A call was allowed.
-    pub fn allowed(&self) {
-        self.allowed_call.inc();
+    /// It was decided whether somebody may do something.
+    pub fn decided(&self, action: Action, allowed: bool) {
+        if let Some(counter) = self.decisions.get(action as usize).and_then(|decisions| decisions.get(usize::from(allowed))) {
+            counter.inc();
+        }
     }
 
     /// A request of a client of this revision.

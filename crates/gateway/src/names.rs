@@ -1,28 +1,57 @@
 //! Finds what a name means. Inside, a tool is a pair (target, tool); outside it has an exposed name. No string is taken
 //! apart to find it: names are looked up in the generation's tables.
 
+use crate::authorize::Sight;
 use crate::generation::{Entry, Found, Generation, Kind, Slot};
-use crate::message::{About, Addressed, Call, Context, InSession, List, Named};
+use crate::message::{About, Addressed, Call, Context, InSession, List, Named, Scope};
 use crate::reply::{Failure, Reject};
+use crate::runtime::Runtime;
+use crate::session::Session;
 use crate::stage::{Next, Stage};
 use bytes::Bytes;
 use std::sync::Arc;
 use transom_protocol::error::{self, shorten};
 use transom_protocol::json::Json;
 use transom_protocol::write::{self, Edit};
-use transom_protocol::{Era, Method, RpcError, header, uri};
+use transom_protocol::{Method, RpcError, header, uri};
 use transom_registry::source::ParamHeader;
 
 /// The stage.
 #[derive(Clone)]
-pub struct Names;
+pub struct Names {
+    runtime: Arc<Runtime>,
+}
+
+impl Names {
+    /// With the rules in force: several things can only be meant by those who see several.
+    pub fn new(runtime: Arc<Runtime>) -> Names {
+        Names { runtime }
+    }
+
+    /// The one of these that somebody sees and that is in scope; `Err` with all of them if it is not one.
+    fn only(&self, context: &Context, session: Option<&Session>, matches: Vec<Arc<Entry>>) -> Result<Arc<Entry>, Vec<Arc<Entry>>> {
+        let policy = self.runtime.policy.load();
+        let viewer = crate::authorize::viewer(&policy, context, session);
+        let sight = policy.sight(&context.generation, &viewer, &self.runtime.metrics);
+        only_seen(&sight, &context.scope, matches)
+    }
+}
+
+/// The one of these that is seen and in scope; `Err` with all of them if it is not one.
+pub fn only_seen(sight: &Sight<'_>, scope: &Scope, mut matches: Vec<Arc<Entry>>) -> Result<Arc<Entry>, Vec<Arc<Entry>>> {
+    matches.retain(|entry| scope.admits(entry) && sight.sees(entry));
+    match matches.as_slice() {
+        [only] => Ok(only.clone()),
+        _ => Err(matches),
+    }
+}
 
 impl<N: Next<Named<Box<Addressed>>>> Stage<InSession<Box<Call>>, N> for Names {
     type Reply = N::Reply;
 
     async fn handle(&self, request: InSession<Box<Call>>, next: &N) -> Result<N::Reply, Failure> {
         let InSession { context, principal, session, message: call } = request;
-        let message = address(&context, call)?;
+        let message = self.address(&context, session.as_deref(), call)?;
         next.run(Named { context, principal, session, message }).await
     }
 }
@@ -37,42 +66,45 @@ impl<N: Next<Named<List>>> Stage<InSession<List>, N> for Names {
     }
 }
 
-fn address(context: &Context, mut call: Box<Call>) -> Result<Box<Addressed>, Failure> {
-    let generation = &context.generation;
-    Ok(Box::new(match call.kind {
-        Kind::Tool | Kind::Prompt => {
-            let entry = match generation.find(call.kind, &call.name) {
-                Found::One(entry) if context.scope.admits(&entry) => entry,
-                Found::Many(names) => return Err(ambiguous(&call.name, &names)),
-                Found::One(_) | Found::None => return Err(Failure::not_found(call.kind.word(), &call.name)),
-            };
-            if context.era == Era::Modern && call.method == Method::CallTool {
-                check_param_headers(&entry, &call)?;
+impl Names {
+    fn address(&self, context: &Context, session: Option<&Session>, mut call: Box<Call>) -> Result<Box<Addressed>, Failure> {
+        let generation = &context.generation;
+        Ok(Box::new(match call.kind {
+            Kind::Tool | Kind::Prompt => {
+                let entry = match generation.find(call.kind, &call.name) {
+                    Found::One(entry) if context.scope.admits(&entry) => entry,
+                    Found::Many(matches) => match self.only(context, session, matches) {
+                        Ok(entry) => entry,
+                        Err(seen) if seen.is_empty() => return Err(Failure::not_found(call.kind.word(), &call.name)),
+                        Err(seen) => return Err(ambiguous(&call.name, &seen)),
+                    },
+                    Found::One(_) | Found::None => return Err(Failure::not_found(call.kind.word(), &call.name)),
+                };
+                let rename = (call.name.as_bytes() != entry.source().as_ref()).then(|| entry.source().clone());
+                let rename = match (rename, call.method) {
+                    (Some(source), Method::Complete) => {
+                        call.params = with_reference(&call, "name", &source);
+                        None
+                    }
+                    (rename, _) => rename.map(|source| ("name", source)),
+                };
+                let _ = context.about.set(About { slot: entry.slot().cloned(), entry: Some(entry.clone()) });
+                Addressed { slot: entry.slot().cloned(), source: entry.source().clone(), rename, entry: Some(entry), call, timeout: None }
             }
-            let rename = (call.name.as_bytes() != entry.source().as_ref()).then(|| entry.source().clone());
-            let rename = match (rename, call.method) {
-                (Some(source), Method::Complete) => {
-                    call.params = with_reference(&call, "name", &source);
+            Kind::Resource | Kind::Template => {
+                let (slot, source) = resource(generation, context, &call.name).ok_or_else(|| Failure::not_found(call.kind.word(), &call.name))?;
+                let source = Bytes::from(source);
+                let rename = if call.method == Method::Complete {
+                    call.params = with_reference(&call, "uri", &source);
                     None
-                }
-                (rename, _) => rename.map(|source| ("name", source)),
-            };
-            let _ = context.about.set(About { slot: entry.slot().cloned(), entry: Some(entry.clone()) });
-            Addressed { slot: entry.slot().cloned(), source: entry.source().clone(), rename, entry: Some(entry), call }
-        }
-        Kind::Resource | Kind::Template => {
-            let (slot, source) = resource(generation, context, &call.name).ok_or_else(|| Failure::not_found(call.kind.word(), &call.name))?;
-            let source = Bytes::from(source);
-            let rename = if call.method == Method::Complete {
-                call.params = with_reference(&call, "uri", &source);
-                None
-            } else {
-                (call.name.as_bytes() != source.as_ref()).then(|| ("uri", source.clone()))
-            };
-            let _ = context.about.set(About { slot: Some(slot.clone()), entry: None });
-            Addressed { slot: Some(slot), source, rename, entry: None, call }
-        }
-    }))
+                } else {
+                    (call.name.as_bytes() != source.as_ref()).then(|| ("uri", source.clone()))
+                };
+                let _ = context.about.set(About { slot: Some(slot.clone()), entry: None });
+                Addressed { slot: Some(slot), source, rename, entry: None, call, timeout: None }
+            }
+        }))
+    }
 }
 
 /// Which target a resource URI belongs to: ours say so, a target's own must be listed by exactly one target, or fit the
@@ -114,8 +146,9 @@ fn only_template(generation: &Generation, uri: &str, in_scope: impl Fn(&str) -> 
     slots.all(|slot| Arc::ptr_eq(slot, first)).then(|| first.clone())
 }
 
-fn ambiguous(name: &str, matches: &[String]) -> Failure {
-    let message = format!("Ambiguous tool name: {} could mean {}; use one of these", shorten(name, 128), matches.join(", "));
+fn ambiguous(name: &str, matches: &[Arc<Entry>]) -> Failure {
+    let names: Vec<&str> = matches.iter().map(|entry| entry.exposed()).collect();
+    let message = format!("Ambiguous tool name: {} could mean {}; use one of these", shorten(name, 128), names.join(", "));
     Failure::Rejected { reason: Reject::UnknownTool, error: Box::new(RpcError::new(error::INVALID_PARAMS, message)) }
 }
 
@@ -130,7 +163,7 @@ fn with_reference(call: &Call, member: &str, source: &Bytes) -> transom_protocol
 
 /// Each argument marked `x-mcp-header` must be in its header too, and say the same there. A virtual tool takes no other such
 /// headers: one could speak of an argument that it hides.
-fn check_param_headers(entry: &Entry, call: &Call) -> Result<(), Failure> {
+pub fn check_param_headers(entry: &Entry, call: &Call) -> Result<(), Failure> {
     let marked = entry.headers();
     let is_known =
         |header: &str| marked.iter().any(|mark| header.strip_prefix("mcp-param-").is_some_and(|name| name.eq_ignore_ascii_case(&mark.name)));

@@ -64,6 +64,10 @@ pub enum Reject {
     Framing,
     /// A write on the admin listener without the token.
     AdminWrite,
+    /// Too many calls in a time.
+    RateLimited,
+    /// Too many calls at once.
+    ConcurrencyLimited,
     /// Arguments that the tool does not take.
     Arguments(transom_registry::Rejected),
     /// No credentials, or none that count.
@@ -106,6 +110,8 @@ impl Reject {
             Reject::MethodNotAllowed => "method_not_allowed",
             Reject::Framing => "framing",
             Reject::AdminWrite => "admin_write",
+            Reject::RateLimited => "rate_limited",
+            Reject::ConcurrencyLimited => "concurrency_limited",
             Reject::Arguments(reason) => reason.label(),
             Reject::Unauthenticated => "unauthenticated",
             Reject::InsufficientScope => "insufficient_scope",
@@ -123,6 +129,7 @@ impl Reject {
             Reject::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Reject::ContentEncoding | Reject::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Reject::Accept => StatusCode::NOT_ACCEPTABLE,
+            Reject::RateLimited | Reject::ConcurrencyLimited => StatusCode::TOO_MANY_REQUESTS,
             Reject::UnknownSession | Reject::UnknownPath => StatusCode::NOT_FOUND,
             Reject::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining | Reject::KeysUnavailable => {
@@ -190,6 +197,15 @@ pub enum Failure {
         /// The worst of them.
         reason: transom_registry::Rejected,
     },
+    /// Too much for now; see [`crate::limits`].
+    Limited {
+        /// Which limit.
+        reason: Reject,
+        /// What the client reads, a model perhaps.
+        message: String,
+        /// When to come back.
+        retry_after: Duration,
+    },
     /// Right method, wrong parameters.
     InvalidParams(String),
     /// The client took the request back.
@@ -239,6 +255,7 @@ impl Failure {
             Failure::Rejected { reason, .. } => Some(*reason),
             Failure::Arguments { reason, .. } => Some(Reject::Arguments(*reason)),
             Failure::Challenged(challenge) => Some(challenge.reason),
+            Failure::Limited { reason, .. } => Some(*reason),
             Failure::Upstream { error: CallError::Overloaded, .. } => Some(Reject::Overloaded),
             _ => None,
         }
@@ -249,7 +266,7 @@ impl Failure {
         match self {
             Failure::Arguments { .. } => ErrorType::ToolError,
             Failure::Absent { .. } => ErrorType::Unavailable,
-            Failure::Rejected { .. } | Failure::Challenged(_) | Failure::InvalidParams(_) => ErrorType::Rejected,
+            Failure::Rejected { .. } | Failure::Challenged(_) | Failure::Limited { .. } | Failure::InvalidParams(_) => ErrorType::Rejected,
             Failure::Refused { .. } => ErrorType::TargetError,
             Failure::Upstream { error, .. } => ErrorType::of(error),
             Failure::Cancelled => ErrorType::Cancelled,
@@ -263,6 +280,7 @@ impl Failure {
             Failure::Rejected { reason: Reject::UnknownMethod, .. } if era == Era::Modern => StatusCode::NOT_FOUND,
             Failure::Rejected { reason, .. } => reason.status(),
             Failure::Challenged(challenge) => challenge.reason.status(),
+            Failure::Limited { reason, .. } => reason.status(),
             Failure::Upstream { error: CallError::Overloaded, .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::OK,
         }
@@ -287,6 +305,8 @@ impl Failure {
             Failure::Upstream { error: CallError::Unavailable { retry_after, .. }, .. } | Failure::Absent { retry_after, .. } => {
                 Some(retry_after.unwrap_or(Duration::from_secs(1)))
             }
+            // Headers count in whole seconds, and whoever comes back too early is refused again.
+            Failure::Limited { retry_after, .. } => Some(Duration::from_secs(retry_after.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX))),
             _ => None,
         }
     }
@@ -296,6 +316,10 @@ impl Failure {
         match self {
             Failure::Rejected { error, .. } => (**error).clone(),
             Failure::Challenged(challenge) => RpcError::new(challenge.reason.code(), challenge.message.clone()),
+            Failure::Limited { message, retry_after, .. } => {
+                let wait = retry_after.as_micros().div_ceil(1000).max(1);
+                RpcError::new(error::OVERLOADED, message.clone()).with_data(format!("{{\"executed\":false,\"retryAfterMs\":{wait}}}"))
+            }
             Failure::Refused { server, error } => with_server(error, server),
             Failure::Upstream { server, error } => upstream_error(server, error),
             Failure::Absent { server, message, .. } => {

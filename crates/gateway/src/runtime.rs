@@ -1,11 +1,13 @@
 //! What the stages and surfaces share: the current generation, sessions, streams, targets, counters.
 
 use crate::authenticate::InForce;
+use crate::authorize::{Policy, Sight, Viewer};
 use crate::config::{Config, Naming, Readiness};
 use crate::generation::{CheckedOffer, Generation, Registry, Slot, View};
 use crate::hub::{Hub, Watcher};
+use crate::limits::Limits;
 use crate::logging::Sampler;
-use crate::metrics::Metrics;
+use crate::metrics::{Action, Metrics};
 use crate::naming::Names;
 use crate::reply::{Failure, Reject};
 use crate::seal::Seal;
@@ -17,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Notify, watch};
 use transom_protocol::uri;
 use transom_upstream::{Host, SessionKey, Target, TargetSpec};
 
@@ -45,8 +47,12 @@ pub struct Runtime {
     pub hub: Arc<Hub>,
     /// Counters.
     pub metrics: Arc<Metrics>,
-    /// `tool-changed` events.
-    pub events: broadcast::Sender<Arc<ToolChanged>>,
+    /// Who may do what.
+    pub policy: ArcSwap<Policy>,
+    /// How much and how long.
+    pub limits: ArcSwap<Limits>,
+    /// What clients were told of last; changes when they are told of something new.
+    pub told: watch::Sender<Arc<Told>>,
     /// Who may come in, as configured.
     pub authentication: Arc<InForce>,
     /// Host and origin rules, as configured.
@@ -68,6 +74,14 @@ pub struct Runtime {
     rejections: Sampler,
     in_flight: AtomicUsize,
     in_flight_bytes: AtomicUsize,
+}
+
+/// What clients were told of.
+pub struct Told {
+    /// This generation.
+    pub generation: Arc<Generation>,
+    /// Seen under these rules.
+    pub policy: Arc<Policy>,
 }
 
 /// The exposed set of tools changed.
@@ -114,8 +128,9 @@ impl Host for Wake {
 
 impl Runtime {
     /// Everything in its place; no target is started yet.
-    pub fn new(config: &Config, seal: Arc<Seal>, gate: crate::listener::gate::Gate, ended: watch::Receiver<bool>) -> Arc<Runtime> {
+    pub fn new(config: &Config, policy: Policy, seal: Arc<Seal>, gate: crate::listener::gate::Gate, ended: watch::Receiver<bool>) -> Arc<Runtime> {
         let metrics = Metrics::new();
+        let policy = Arc::new(policy);
         let hub = Hub::new(metrics.clone());
         Arc::new(Runtime {
             generation: ArcSwap::from_pointee(Generation::empty()),
@@ -128,7 +143,9 @@ impl Runtime {
             seal,
             hub,
             metrics,
-            events: broadcast::Sender::new(64),
+            told: watch::Sender::new(Arc::new(Told { generation: Arc::new(Generation::empty()), policy: policy.clone() })),
+            policy: ArcSwap::new(policy),
+            limits: ArcSwap::from_pointee(Limits::new(&config.limits)),
             authentication: InForce::new(config.authentication.clone(), config.tls.is_some()),
             gate: ArcSwap::from_pointee(gate),
             readiness: Mutex::new(config.readiness),
@@ -273,17 +290,20 @@ impl Runtime {
     pub async fn keep_clients_told(self: Arc<Self>) {
         let mut live = self.live.subscribe();
         let _ = live.wait_for(|number| *number > 0).await;
-        let mut told = self.generation.load_full();
+        let mut told = Arc::new(Told { generation: self.generation.load_full(), policy: self.policy.load_full() });
+        self.told.send_replace(told.clone());
+        let mut warned = self.warn_of_names(&told, Vec::new());
         while live.changed().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(100)).await;
             live.borrow_and_update();
-            let current = self.generation.load_full();
-            let (changed, event) = crate::changes::between(&told, &current);
-            told = current;
-            if changed != crate::hub::Changed::default() {
-                self.hub.changed(&changed);
+            let current = Arc::new(Told { generation: self.generation.load_full(), policy: self.policy.load_full() });
+            if Arc::ptr_eq(&told.generation, &current.generation) && Arc::ptr_eq(&told.policy, &current.policy) {
+                continue;
             }
-            if !(event.added.is_empty() && event.removed.is_empty() && event.changed.is_empty()) {
+            let event = self.tell(&told, &current).await;
+            told = current;
+            warned = self.warn_of_names(&told, warned);
+            if event != (ToolChanged { generation: event.generation, ..ToolChanged::default() }) {
                 tracing::info!(
                     event = "tool-changed",
                     generation = event.generation,
@@ -292,15 +312,72 @@ impl Runtime {
                     changed = event.changed.len(),
                     "tools changed"
                 );
-                // Nobody may be listening.
-                let _ = self.events.send(Arc::new(event));
             }
+            self.told.send_replace(told.clone());
             tokio::time::sleep(Duration::from_millis(900)).await;
         }
     }
 
+    /// Says which names in rules nobody has, once for as long as it stays so.
+    fn warn_of_names(&self, told: &Told, warned: Vec<String>) -> Vec<String> {
+        const LINES: usize = 20;
+        let names = told.policy.names_nobody_has(&told.generation);
+        for warning in names.iter().filter(|warning| !warned.contains(warning)).take(LINES) {
+            tracing::warn!(event = "rule_names_nobody", "{warning}");
+        }
+        names
+    }
+
+    /// Tells each stream what changed for whoever reads it. Gives what changed altogether.
+    async fn tell(self: &Arc<Self>, old: &Arc<Told>, new: &Arc<Told>) -> ToolChanged {
+        let (changed, event) = crate::changes::between(&Sight::everything(&old.generation), &Sight::everything(&new.generation));
+        if old.policy.allows_all() && new.policy.allows_all() {
+            if changed != crate::hub::Changed::default() {
+                self.hub.changed(|_| changed.clone());
+            }
+            return event;
+        }
+        let (runtime, old, new) = (self.clone(), old.clone(), new.clone());
+        // With many principals there is much to judge; requests go on meanwhile.
+        let judged = tokio::task::spawn_blocking(move || {
+            // What was compared is kept until the end, so that no two classes have one address.
+            let mut by_class = HashMap::new();
+            runtime.hub.changed(|viewer| {
+                let before = old.policy.sight(&old.generation, viewer, &runtime.metrics);
+                let after = new.policy.sight(&new.generation, viewer, &runtime.metrics);
+                let classes = (before.class(), after.class());
+                let judged = by_class.entry(classes).or_insert_with(|| {
+                    let changed = crate::changes::between(&before, &after).0;
+                    (before, after, changed)
+                });
+                judged.2.clone()
+            });
+        });
+        let _ = judged.await;
+        event
+    }
+
+    /// From now on these rules count. Subscriptions that they do not allow end; lists that look different now are told of.
+    pub fn set_policy(self: &Arc<Self>, policy: Policy) {
+        self.policy.store(Arc::new(policy));
+        let runtime = self.clone();
+        tokio::task::spawn_blocking(move || {
+            let (policy, metrics) = (runtime.policy.load(), &runtime.metrics);
+            let left = runtime.hub.judge_again(|viewer, target, uri| policy.may_read(viewer, target, uri, metrics));
+            runtime.subscribe_to(left);
+        });
+        self.live.send_modify(|_| {});
+    }
+
+    /// Whether there is such a target, as far as somebody may know.
+    pub fn has_target(&self, viewer: &Viewer, target: &str) -> bool {
+        let policy = self.policy.load();
+        self.slots().iter().any(|slot| *slot.name == *target)
+            && (policy.allows_all() || policy.sight(&self.generation.load(), viewer, &self.metrics).sees_target(target))
+    }
+
     /// Starts or stops telling somebody about a resource.
-    pub fn watch(&self, generation: &Generation, watcher: Watcher, exposed: &str, on: bool) -> Result<(), Failure> {
+    pub fn watch(&self, generation: &Generation, viewer: &Viewer, watcher: Watcher, exposed: &str, on: bool) -> Result<(), Failure> {
         let not_found = || Failure::not_found("Resource", exposed);
         let (target, source) = match uri::resolve(exposed) {
             Some(pair) => pair,
@@ -309,13 +386,20 @@ impl Runtime {
                 _ => return Err(not_found()),
             },
         };
+        let permitted = self.policy.load().may_read(viewer, &target, &source, &self.metrics);
+        self.metrics.decided(Action::Subscribe, permitted);
+        if !permitted {
+            return Err(not_found());
+        }
         let view = generation.view(&target).ok_or_else(not_found)?;
         let can = view.offer.as_ref().is_some_and(|offer| offer.offer.capabilities.subscribe);
         if on && !can {
             return Err(Failure::InvalidParams(format!("target {target} does not tell when its resources change")));
         }
         let uris = if on {
-            self.hub.watch(watcher, &target, &source).ok_or_else(|| Failure::rejected(Reject::StreamCap, "Too many subscriptions; end some first"))?
+            self.hub
+                .watch(watcher, viewer, &target, &source)
+                .ok_or_else(|| Failure::rejected(Reject::StreamCap, "Too many subscriptions; end some first"))?
         } else {
             self.hub.unwatch(watcher, &target, &source)
         };
@@ -325,7 +409,11 @@ impl Runtime {
 
     /// Stops telling somebody about anything.
     pub fn unwatch_all(&self, watcher: Watcher) {
-        let left = self.hub.unwatch_all(watcher);
+        self.subscribe_to(self.hub.unwatch_all(watcher));
+    }
+
+    /// Makes targets tell of these resources and of no others.
+    fn subscribe_to(&self, left: Vec<(String, Vec<String>)>) {
         if left.is_empty() {
             return;
         }

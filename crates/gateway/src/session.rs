@@ -7,9 +7,10 @@
 use crate::authenticate::Principal;
 use crate::authenticate::shares::{Share, Shares};
 use crate::authenticate::validity::Validity;
+use crate::authorize::{Sight, Viewer};
 use crate::generation::Generation;
 use crate::hub::{Stream, Watcher};
-use crate::message::{Call, Control, Identified, InSession, List};
+use crate::message::{Call, Context, Control, Identified, InSession, List};
 use crate::reply::{Failure, Reject};
 use crate::runtime::Runtime;
 use crate::seal::Seal;
@@ -351,6 +352,17 @@ impl SessionStage {
         SessionStage { runtime }
     }
 
+    fn viewer(&self, context: &Context, session: Option<&Session>) -> Viewer {
+        crate::authorize::viewer(&self.runtime.policy.load(), context, session)
+    }
+
+    /// What a handshake tells of the targets, as far as this client may know of them.
+    fn instructions(&self, context: &Context) -> Option<String> {
+        let policy = self.runtime.policy.load();
+        let viewer = crate::authorize::viewer(&policy, context, None);
+        instructions(&policy.sight(&context.generation, &viewer, &self.runtime.metrics))
+    }
+
     /// The session of a message. An id that is present must be good, whatever the era claims to be.
     fn session_of<M>(&self, message: &Identified<M>) -> Result<Option<Arc<Session>>, Failure> {
         let session = self.find_session(message)?;
@@ -456,11 +468,11 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                 let abilities = Abilities::read(json.get("capabilities"));
                 if let Some(session) = &context.attached {
                     session.abilities.store(abilities.bits(), Relaxed);
-                    return Ok(Answer::Result(initialize_result(&context.generation, revision)));
+                    return Ok(Answer::Result(initialize_result(&context.generation, self.instructions(&context), revision)));
                 }
                 let created = self.runtime.sessions.create(revision, abilities, client_info, &principal);
                 let (token, _) = created.ok_or_else(|| Failure::rejected(Reject::SessionCap, "Too many sessions; try again later"))?;
-                Ok(Answer::Session(initialize_result(&context.generation, revision), token))
+                Ok(Answer::Session(initialize_result(&context.generation, self.instructions(&context), revision), token))
             }
             Control::Ping => Ok(Answer::Result(Bytes::from_static(b"{}"))),
             Control::SetLevel(level) => {
@@ -474,7 +486,10 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                 }
                 Ok(Answer::Result(Bytes::from_static(b"{}")))
             }
-            Control::Discover => Ok(Answer::Result(discover_result(&context.generation))),
+            Control::Discover => {
+                let public = self.runtime.policy.load().allows_all();
+                Ok(Answer::Result(discover_result(&context.generation, self.instructions(&context), public)))
+            }
             Control::Cancelled(id) => {
                 if let Some(session) = session
                     && let Some(cancel) = session
@@ -499,7 +514,8 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
             }
             Control::Watch { uri, on } => {
                 let session = session.ok_or_else(|| Failure::InvalidParams("subscriptions need a session: send initialize first".into()))?;
-                self.runtime.watch(&context.generation, Watcher::Session(session.key), &uri, on)?;
+                let viewer = self.viewer(&context, Some(&session));
+                self.runtime.watch(&context.generation, &viewer, Watcher::Session(session.key), &uri, on)?;
                 Ok(Answer::Result(Bytes::from_static(b"{}")))
             }
             Control::Listen(wants) => {
@@ -514,14 +530,15 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                         format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{}\":{}}}}}", meta::SUBSCRIPTION_ID, String::from_utf8_lossy(id.raw()));
                     write::result(id.raw(), result.as_bytes())
                 });
-                let stream = self.runtime.hub.open(wants, session.map(|session| session.key), context.scope.clone(), &principal);
+                let viewer = self.viewer(&context, session.as_deref());
+                let stream = self.runtime.hub.open(wants, session.map(|session| session.key), context.scope.clone(), viewer.clone());
                 let stream = stream.ok_or_else(|| Failure::rejected(Reject::StreamCap, "Too many streams; try again later"))?;
                 let watcher = stream.watcher();
                 let listening =
                     Listening { stream, first, last, validity: self.runtime.authentication.validity(&principal), runtime: self.runtime.clone() };
                 for uri in uris {
                     // A resource nobody offers is not an error of the subscription; it just never changes.
-                    let _ = self.runtime.watch(&context.generation, watcher, &uri, true);
+                    let _ = self.runtime.watch(&context.generation, &viewer, watcher, &uri, true);
                 }
                 Ok(Answer::Stream(listening))
             }
@@ -593,12 +610,13 @@ fn capabilities(generation: &Generation) -> String {
 }
 
 /// What the targets have to say about themselves, each under its name where there are several.
-fn instructions(generation: &Generation) -> Option<String> {
+fn instructions(sight: &Sight<'_>) -> Option<String> {
     const LONGEST: usize = 8 * 1024;
-    let said: Vec<(&str, &str)> = generation
+    let said: Vec<(&str, &str)> = sight
+        .generation()
         .views()
         .iter()
-        .filter(|view| view.available())
+        .filter(|view| view.available() && sight.sees_target(&view.slot.name))
         .filter_map(|view| Some((&*view.slot.name, view.offer.as_ref()?.offer.instructions.as_deref()?)))
         .collect();
     let text = match said.as_slice() {
@@ -609,17 +627,18 @@ fn instructions(generation: &Generation) -> Option<String> {
     Some(transom_protocol::error::shorten(&text, LONGEST).to_owned())
 }
 
-fn initialize_result(generation: &Generation, revision: Revision) -> Bytes {
-    let instructions = instructions(generation).map_or(String::new(), |text| format!(",\"instructions\":{}", write::quoted(&text)));
+fn initialize_result(generation: &Generation, instructions: Option<String>, revision: Revision) -> Bytes {
+    let instructions = instructions.map_or(String::new(), |text| format!(",\"instructions\":{}", write::quoted(&text)));
     format!(r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{SERVER_INFO}{instructions}}}"#, revision.text(), capabilities(generation))
         .into()
 }
 
-fn discover_result(generation: &Generation) -> Bytes {
+fn discover_result(generation: &Generation, instructions: Option<String>, public: bool) -> Bytes {
+    let shared = if public { "public" } else { "private" };
     let versions: Vec<String> = Revision::ALL.iter().map(|revision| format!("\"{}\"", revision.text())).collect();
-    let instructions = instructions(generation).map_or(String::new(), |text| format!(",\"instructions\":{}", write::quoted(&text)));
+    let instructions = instructions.map_or(String::new(), |text| format!(",\"instructions\":{}", write::quoted(&text)));
     format!(
-        r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}{instructions},"ttlMs":0,"cacheScope":"public","_meta":{{"{}":{SERVER_INFO}}}}}"#,
+        r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}{instructions},"ttlMs":0,"cacheScope":"{shared}","_meta":{{"{}":{SERVER_INFO}}}}}"#,
         versions.join(","),
         capabilities(generation),
         meta::SERVER_INFO

@@ -117,7 +117,7 @@ impl Handler for Side {
             }
             "/health" => surface::health(&self.runtime),
             "/ready" => surface::ready(&self.runtime, self.which == Which::Admin || !self.runtime.authentication.is_configured()),
-            "/status" if self.which == Which::Admin => surface::status(&self.runtime, true),
+            "/status" if self.which == Which::Admin => surface::status(&self.runtime, None, true),
             "/api/generations" if self.which == Which::Admin => admin::generations(&self.runtime),
             _ => self.refuse(Reject::UnknownPath, "Not found"),
         }

@@ -3,6 +3,7 @@
 use crate::authenticate::Authenticate;
 use crate::authorize::Authorize;
 use crate::dispatch::Dispatch;
+use crate::limits::LimitsStage;
 use crate::message::{Call, Control, Incoming, List};
 use crate::names::Names;
 use crate::observe::Observe;
@@ -32,8 +33,9 @@ pub fn stack(runtime: &Arc<Runtime>) -> Mcp {
         .layer(stage(Observe::new(metrics()))) //             one timer, one log line
         .layer(stage(Authenticate)) //                        Incoming   -> Identified
         .layer(stage(SessionStage::new(runtime.clone()))) //  Identified -> InSession
-        .layer(stage(Names)) //                               InSession  -> Named: exposed name <-> tool, prefixes
-        .layer(stage(Authorize::new(metrics()))) //           Named      -> Permitted
+        .layer(stage(Names::new(runtime.clone()))) //         InSession  -> Named: exposed name <-> tool, prefixes
+        .layer(stage(Authorize::new(runtime.clone()))) //     Named      -> Permitted
+        .layer(stage(LimitsStage::new(runtime.clone()))) //   how much and how long
         .layer(stage(Virtualize::new(runtime.clone()))) //    Permitted  -> SourceCall: virtual tools
         .service(Dispatch::new(metrics())); //                SourceCall -> its target
     let path = Arc::new(path);

@@ -8,7 +8,7 @@ use crate::generation::{Entry, Slot};
 use crate::local;
 use crate::message::{Addressed, Call, Context, List, Named};
 use crate::metrics::Metrics;
-use crate::names::final_headers;
+use crate::names::{check_param_headers, final_headers};
 use crate::reply::Failure;
 use crate::request_state::{self, Binding};
 use crate::runtime::Runtime;
@@ -81,6 +81,12 @@ impl<N: Next<Box<SourceCall>, Reply = Bytes>> Stage<Permitted<Box<Addressed>>, N
 
     async fn handle(&self, permitted: Permitted<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
         let named = permitted.into_inner();
+        // Only now: to those who may not call it, a tool has no headers either.
+        if let Some(entry) =
+            named.message.entry.as_ref().filter(|_| named.context.era == Era::Modern && named.message.call.method == Method::CallTool)
+        {
+            check_param_headers(entry, &named.message.call)?;
+        }
         check_available(&named.message)?;
         if named.message.call.method == Method::CallTool && named.message.entry.as_ref().is_some_and(|entry| entry.virtual_tool().is_some()) {
             self.call_virtual(named, next).await
@@ -173,7 +179,7 @@ impl Virtualize {
         next: &N,
     ) -> Result<Answered, Failure> {
         let Named { context, principal, session, message } = named;
-        let Addressed { call, entry, slot, source, rename } = *message;
+        let Addressed { call, entry, slot, source, rename, timeout } = *message;
         let Some(slot) = slot else { return Err(Failure::Internal) };
         let era = context.era;
         let modern_target = entry.as_ref().is_none_or(|entry| entry.era() == Era::Modern);
@@ -182,7 +188,7 @@ impl Virtualize {
         let Call { method, method_text, params, .. } = *call;
         let binding = Binding { principal: &principal, target: &target, source: &source };
         let params = if era == Era::Modern { request_state::opened(&self.runtime.seal, &binding, params)? } else { params };
-        let timeout = slot.timeout;
+        let timeout = timeout.unwrap_or(slot.timeout);
         let source_call = Box::new(SourceCall {
             context,
             session,
@@ -300,13 +306,17 @@ impl<N: Send + Sync + 'static> Stage<Permitted<List>, N> for Virtualize {
 
     async fn handle(&self, permitted: Permitted<List>, _: &N) -> Result<Listed, Failure> {
         let named = permitted.into_inner();
-        let (generation, list) = (&named.context.generation, &named.message);
+        let (context, list) = (&named.context, &named.message);
+        let policy = self.runtime.policy.load();
+        let viewer = crate::authorize::viewer(&policy, context, named.session.as_deref());
+        let sight = policy.sight(&context.generation, &viewer, self.metrics());
         let body = if list.scope.is_all() {
-            generation.body(list.kind)
+            sight.body(list.kind)
         } else {
-            crate::generation::body(list.kind, generation.listed(list.kind).iter().filter(|entry| list.scope.admits(entry)))
+            crate::generation::body(list.kind, sight.listed(list.kind).filter(|entry| list.scope.admits(entry)))
         };
-        Ok(Listed { body, era: named.context.era, degraded: generation.unavailable().map(str::to_owned).collect() })
+        let degraded = context.generation.unavailable().filter(|target| sight.sees_target(target)).map(str::to_owned).collect();
+        Ok(Listed { body, era: context.era, degraded, public: sight.is_everybodys() })
     }
 }
 
@@ -318,4 +328,6 @@ pub struct Listed {
     pub era: Era,
     /// Targets that are missing from it.
     pub degraded: Vec<String>,
+    /// Whether everybody is shown the same.
+    pub public: bool,
 }

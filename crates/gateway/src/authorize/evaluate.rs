@@ -75,14 +75,20 @@ pub enum NoAnswer {
     Failed,
     /// It is neither true nor false.
     NotBoolean,
+    /// It depends on the arguments of a tool that is only being listed.
+    AwaitsArguments,
 }
 
 /// Whether an expression holds.
 pub fn holds(expression: &Expression, asked: &Asked<'_>) -> Result<bool, NoAnswer> {
     LEFT.set(STEPS);
+    asked.awaits_arguments();
     let mut context = Context::with_env(environment().clone());
     context.set_variable_resolver(asked);
-    let answer = Value::resolve_val(expression, &context).map_err(|_| NoAnswer::Failed)?;
+    // Both sides of `&&` and `||` are looked at when one has no answer: an answer that comes all the same does not depend
+    // on what is missing.
+    let no_answer = |_| if asked.awaits_arguments() { NoAnswer::AwaitsArguments } else { NoAnswer::Failed };
+    let answer = Value::resolve_val(expression, &context).map_err(no_answer)?;
     let answer: &dyn Val = answer.as_ref();
     answer.downcast_ref::<CelBool>().map(|answer| *answer.inner()).ok_or(NoAnswer::NotBoolean)
 }

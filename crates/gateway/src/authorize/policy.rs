@@ -6,11 +6,11 @@
 //! `has(mcp.tool)`.
 //!
 //! A list is judged by the same rules as a use of each thing on it: `mcp.method` is the method of use in both. Only
-//! `mcp.tool.arguments` are not there yet while listing: a rule that reads them lets the tool be listed.
+//! `mcp.tool.arguments` are not there yet while listing: a rule whose answer depends on them lets the tool be listed.
 
-use super::evaluate::holds;
+use super::evaluate::{NoAnswer, holds};
 use super::rule::{self, BadRule, Checked, Named, Reads};
-use super::subject::{Asked, Circumstances, Subject, Who};
+use super::subject::{Asked, Circumstances, Who};
 use crate::config::{Effect, Rule};
 use crate::generation::{Generation, Kind};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Policy {
     /// No two policies of a process have the same.
     number: u64,
+    written: Option<Vec<Rule>>,
     /// `None`: everybody may do everything.
     rules: Option<Arc<[Checked]>>,
     reads: Reads,
@@ -42,6 +43,7 @@ impl Policy {
     /// at all: nobody may do anything.
     pub fn compile(rules: Option<&[Rule]>) -> Result<Policy, Vec<BadRule>> {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let written = rules.map(<[Rule]>::to_vec);
         let rules = rules.map(rule::check_all).transpose()?;
         let mut reads = Reads::default();
         for rule in rules.iter().flat_map(|rules| rules.iter()) {
@@ -49,12 +51,17 @@ impl Policy {
             reads.arguments |= rule.reads.arguments;
             reads.request |= rule.reads.request;
         }
-        Ok(Policy { number: NUMBER.fetch_add(1, Relaxed), rules, reads })
+        Ok(Policy { number: NUMBER.fetch_add(1, Relaxed), written, rules, reads })
     }
 
     /// Which policy this is.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The rules as written.
+    pub fn written(&self) -> Option<&[Rule]> {
+        self.written.as_deref()
     }
 
     /// Whether there is nothing to judge.
@@ -74,7 +81,7 @@ impl Policy {
 
     /// Judges what does not depend on what is asked for.
     pub fn standing(&self, who: &Who, circumstances: Option<&Circumstances>) -> Standing {
-        let asked = Asked { subject: None, who, circumstances, arguments: None };
+        let asked = Asked { circumstances, ..Asked::new(None, who) };
         let rules = self.rules.as_deref().unwrap_or_default();
         Standing(rules.iter().map(|rule| (!rule.reads.subject).then(|| answer(rule, &asked))).collect())
     }
@@ -119,12 +126,10 @@ impl Policy {
 /// Whether a rule holds, and how many errors that took.
 fn answer(rule: &Checked, asked: &Asked<'_>) -> (bool, u32) {
     let against = rule.effect == Effect::Deny;
-    let listing = asked.arguments.is_none() && asked.subject.is_some_and(Subject::is_tool);
-    if rule.reads.arguments && listing {
-        return (!against, 0);
-    }
     match holds(&rule.expression, asked) {
         Ok(holds) => (holds, 0),
-        Err(_) => (against, 1),
+        // What depends on arguments that are yet to come is possible.
+        Err(NoAnswer::AwaitsArguments) => (!against, 0),
+        Err(NoAnswer::Failed | NoAnswer::NotBoolean) => (against, 1),
     }
 }

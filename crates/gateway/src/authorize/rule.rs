@@ -135,7 +135,7 @@ fn parse(text: &str, effect: Effect) -> Result<Checked, Problems> {
     if deeper_than(&expression, DEEPEST) {
         return Err(vec![(format!("the rule is nested more than {DEEPEST} levels deep: split it into several"), None)]);
     }
-    let mut checker = Checker { text, places: &places, problems: Vec::new(), reads: Reads::default(), names: Vec::new(), scope: Vec::new() };
+    let mut checker = Checker { places: &places, problems: Vec::new(), reads: Reads::default(), names: Vec::new(), scope: Vec::new() };
     checker.walk(&mut expression);
     let Checker { mut problems, reads, names, .. } = checker;
     problems.sort_by_key(|(_, offset)| *offset);
@@ -206,7 +206,6 @@ fn deeper_than(expression: &Expression, limit: usize) -> bool {
 /// Walks an expression once: finds what is wrong, notes what is read, and makes each variable one identifier, so that
 /// what is read is exactly what was noted.
 struct Checker<'c> {
-    text: &'c str,
     places: &'c SourceInfo,
     problems: Problems,
     reads: Reads,
@@ -221,10 +220,7 @@ impl Checker<'_> {
         while let Expr::Select(select) = &at.expr {
             at = &select.operand;
         }
-        let offset = self.places.offset_for(at.id).map(|(start, _)| {
-            let start = start as usize;
-            self.text.char_indices().nth(start).map_or(self.text.len(), |(at, _)| at)
-        });
+        let offset = self.places.offset_for(at.id).map(|(start, _)| start as usize);
         self.problems.push((message, offset));
     }
 

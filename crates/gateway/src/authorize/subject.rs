@@ -5,12 +5,14 @@
 //! read them.
 
 use crate::generation::{Entry, Kind};
+use crate::listener::Peer;
 use cel::common::types::{CelBool, CelString};
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use cel::objects::{Key, Map};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use transom_protocol::json::{Json, Kind as JsonKind};
 
 /// Values that rules may see of the arguments of one call.
@@ -122,7 +124,8 @@ impl Who {
     }
 
     /// Nobody in particular.
-    pub fn nobody() -> Who {
+    #[cfg(test)]
+    pub(super) fn nobody() -> Who {
         Who::new(&serde_json::Map::new(), None)
     }
 }
@@ -141,6 +144,21 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
+    /// What the head of a request says. Headers with credentials are nobody's business; one that comes twice is one with
+    /// a comma.
+    pub fn read(parts: &http::request::Parts) -> Circumstances {
+        let mut headers: Vec<(String, String)> = Vec::new();
+        for (name, value) in parts.headers.iter().filter(|(_, value)| !value.is_sensitive()) {
+            let Ok(value) = value.to_str() else { continue };
+            match headers.iter_mut().find(|(known, _)| known == name.as_str()) {
+                Some((_, known)) => *known = format!("{known}, {value}"),
+                None => headers.push((name.as_str().to_owned(), value.to_owned())),
+            }
+        }
+        let address = parts.extensions.get::<Peer>().map(|peer| peer.0.to_canonical().to_string());
+        Circumstances { headers, path: Some(parts.uri.path().to_owned()), client: None, address }
+    }
+
     fn value(&self, path: &str) -> Option<CowVal<'_, '_>> {
         let text = |text: &Option<String>| text.clone().map(|text| CowVal::owned(CelString::from(text)));
         match path {
@@ -178,6 +196,28 @@ pub struct Asked<'a> {
     pub circumstances: Option<&'a Circumstances>,
     /// With which arguments; `None` while listing.
     pub arguments: Option<&'a Arguments>,
+    /// Whether a rule looked at arguments that are not there yet.
+    pub(super) awaited: AtomicBool,
+}
+
+impl<'a> Asked<'a> {
+    /// Somebody asks for something; nothing more is known.
+    pub fn new(subject: Option<&'a Subject>, who: &'a Who) -> Asked<'a> {
+        Asked { subject, who, circumstances: None, arguments: None, awaited: AtomicBool::new(false) }
+    }
+
+    /// Whether a rule looked at arguments that are not there yet, since this was asked last.
+    pub(super) fn awaits_arguments(&self) -> bool {
+        self.awaited.swap(false, Relaxed)
+    }
+
+    /// The arguments, if they are there; notes that they were missed.
+    fn sent(&self) -> Option<&'a Arguments> {
+        if self.arguments.is_none() && self.subject.is_some_and(Subject::is_tool) {
+            self.awaited.store(true, Relaxed);
+        }
+        self.arguments
+    }
 }
 
 impl VariableResolver for Asked<'_> {
@@ -185,7 +225,7 @@ impl VariableResolver for Asked<'_> {
         if let Some(path) = variable.strip_prefix('?') {
             let has = match path.strip_prefix("mcp.") {
                 Some("method") => true,
-                Some("tool.arguments") => self.arguments?.0.is_some(),
+                Some("tool.arguments") => self.sent()?.0.is_some(),
                 Some(path) => self.subject?.has(path)?,
                 None => self.resolve(path).is_some(),
             };
@@ -194,7 +234,7 @@ impl VariableResolver for Asked<'_> {
         if let Some(path) = variable.strip_prefix("mcp.") {
             return match path {
                 "method" => Some(CowVal::owned(CelString::from(self.subject?.method()))),
-                "tool.arguments" => self.arguments?.0.as_deref().map(CowVal::Borrowed),
+                "tool.arguments" => self.sent()?.0.as_deref().map(CowVal::Borrowed),
                 _ => self.subject?.member(path).map(|value| CowVal::Borrowed(&**value)),
             };
         }

@@ -71,7 +71,7 @@ fn decide(policy: &Policy, subject: &Subject, who: &Who, arguments: Option<&str>
     let circumstances = circumstances();
     let arguments = arguments.map(|text| Arguments::read(Some(Json::trusted(text))));
     let standing = policy.standing(who, Some(&circumstances));
-    policy.judge(&Asked { subject: Some(subject), who, circumstances: Some(&circumstances), arguments: arguments.as_ref() }, &standing)
+    policy.judge(&Asked { circumstances: Some(&circumstances), arguments: arguments.as_ref(), ..Asked::new(Some(subject), who) }, &standing)
 }
 
 fn allowed(errors: u32) -> Decision {
@@ -204,6 +204,18 @@ fn a_rule_about_arguments_lets_the_tool_be_listed_and_judges_the_call() {
         assert_eq!(decide(policy, &weather(), &alice(), arguments), expected, "{arguments:?}");
     }
     assert!(allow.reads_arguments() && !allow.reads_request());
+    // What the arguments cannot change is known while listing.
+    for (expression, listed) in [
+        ("mcp.tool.name == 'echo' && mcp.tool.arguments.x == 1", refused(0)),
+        ("mcp.tool.arguments.x == 1 && mcp.tool.name == 'echo'", refused(0)),
+        ("mcp.tool.name == 'get_weather' && mcp.tool.arguments.x == 1", allowed(0)),
+        ("has(mcp.tool.arguments.x) && jwt.nothing", allowed(0)),
+        ("jwt.nothing && 'a' == mcp.tool.arguments.x", allowed(0)),
+        ("mcp.tool.title == 'x' && mcp.tool.arguments.x == 1", refused(0)),
+        ("jwt.nothing == 1 ? mcp.tool.arguments.x == 1 : true", refused(1)),
+    ] {
+        assert_eq!(decide(&policy(&[("allow", expression)]), &weather(), &alice(), None), listed, "{expression}");
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! One thing a client can see and use.
 
 use super::{Kind, Slot};
+use crate::authorize::Subject;
 use crate::metrics::ToolSeries;
 use bytes::Bytes;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use transom_protocol::Era;
 use transom_registry::VirtualTool;
 use transom_registry::source::ParamHeader;
@@ -22,6 +23,7 @@ pub struct Entry {
     pub(super) series: Arc<ToolSeries>,
     pub(super) virtual_tool: Option<Arc<VirtualTool>>,
     pub(super) absent: Option<String>,
+    pub(super) subject: OnceLock<Subject>,
 }
 
 impl Entry {
@@ -83,6 +85,11 @@ impl Entry {
     /// The virtual tool that it is; what passes through is none.
     pub fn virtual_tool(&self) -> Option<&VirtualTool> {
         self.virtual_tool.as_deref()
+    }
+
+    /// What it is to rules, made when it is first judged.
+    pub fn subject(&self) -> &Subject {
+        self.subject.get_or_init(|| Subject::of(self))
     }
 
     /// Arguments, by the names clients know, that travel as headers too.

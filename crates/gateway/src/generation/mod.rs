@@ -7,6 +7,7 @@
 mod entry;
 mod offer;
 
+use crate::authorize::Classes;
 use crate::metrics::ToolSeries;
 use crate::naming::{Names, Wish};
 use crate::store::Loaded;
@@ -118,8 +119,8 @@ type Sorted = (Vec<Arc<Entry>>, Vec<Arc<Entry>>);
 pub enum Found {
     /// This is it.
     One(Arc<Entry>),
-    /// Several things match; their exposed names.
-    Many(Vec<String>),
+    /// Several things match.
+    Many(Vec<Arc<Entry>>),
     /// Nothing does.
     None,
 }
@@ -170,6 +171,8 @@ pub struct Generation {
     spellings: OnceLock<HashMap<String, Vec<Arc<Entry>>>>,
     /// What targets can do, together.
     pub capabilities: Capabilities,
+    /// Who sees what of it, as far as it was asked.
+    pub classes: Classes,
 }
 
 impl Generation {
@@ -218,6 +221,7 @@ impl Generation {
             by_source_uri,
             spellings: OnceLock::new(),
             capabilities,
+            classes: Classes::default(),
         }
     }
 
@@ -261,6 +265,11 @@ impl Generation {
         self.listings.get(kind as usize).map_or(&[], |listing| &listing.remembered)
     }
 
+    /// Everything there is, of every kind, what is remembered included; always in the same order.
+    pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.listings.iter().flat_map(|listing| listing.entries.iter().chain(&listing.remembered))
+    }
+
     /// `"tools":[…]`, prepared.
     pub fn body(&self, kind: Kind) -> Bytes {
         self.listings.get(kind as usize).map_or_else(Bytes::new, |listing| listing.body.clone())
@@ -279,7 +288,7 @@ impl Generation {
         match spellings.get(name).map(Vec::as_slice) {
             None | Some([]) => Found::None,
             Some([one]) => Found::One(one.clone()),
-            Some(many) => Found::Many(many.iter().map(|entry| entry.exposed().to_owned()).collect()),
+            Some(many) => Found::Many(many.to_vec()),
         }
     }
 
@@ -376,6 +385,7 @@ impl Draft<'_> {
                 series: Arc::default(),
                 virtual_tool,
                 absent,
+                subject: OnceLock::new(),
             });
         }
     }
@@ -418,6 +428,7 @@ impl Draft<'_> {
                 series: Arc::default(),
                 virtual_tool: None,
                 absent: None,
+                subject: OnceLock::new(),
                 exposed,
             });
             if kind == Kind::Resource {

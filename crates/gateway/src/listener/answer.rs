@@ -104,8 +104,9 @@ pub fn list_pieces(listed: Listed) -> [Bytes; 3] {
         Era::Modern => {
             let comma = if degraded.is_empty() { "" } else { "," };
             let info = crate::session::SERVER_INFO;
+            let shared = if listed.public { "public" } else { "private" };
             format!(
-                ",\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"public\",\"_meta\":{{\"{}\":{info}{comma}{degraded}}}}}",
+                ",\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"{shared}\",\"_meta\":{{\"{}\":{info}{comma}{degraded}}}}}",
                 meta::SERVER_INFO
             )
             .into()

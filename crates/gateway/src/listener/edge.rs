@@ -1,6 +1,7 @@
 //! Who answers which path of the main listener, and what is refused before anybody does.
 
 use crate::authenticate::{Principal, metadata};
+use crate::authorize::{Circumstances, Viewer};
 use crate::listener::Handler;
 use crate::listener::answer::{Reply, failed, json, not_allowed, status};
 use crate::listener::body::{self, ReplyBody};
@@ -18,6 +19,7 @@ use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use transom_protocol::Era;
 
@@ -102,6 +104,8 @@ impl Edge {
                 Err(failure) => return self.refused(&failure),
             }
         };
+        let asked = self.endpoint.runtime.policy.load().reads_request();
+        let viewer = Viewer { principal, circumstances: asked.then(|| Arc::new(Circumstances::read(parts))) };
         match place {
             Place::Metadata if parts.method == Method::GET => {
                 let found = self.endpoint.runtime.authentication.now().metadata(&parts.headers, &parts.uri);
@@ -116,11 +120,12 @@ impl Edge {
                     Ok(headers) => headers,
                     Err(failure) => return self.refused(&failure),
                 };
-                let scope = match self.scope(server, parts.uri.query().unwrap_or("")) {
+                let scope = match self.scope(&viewer, server, parts.uri.query().unwrap_or("")) {
                     Ok(scope) => scope,
                     Err(failure) => return self.refused(&failure),
                 };
-                let head = Head { headers, principal };
+                let Viewer { principal, circumstances } = viewer;
+                let head = Head { headers, principal, circumstances };
                 match parts.method {
                     Method::POST => match self.read(&parts.headers, body).await {
                         Ok((bytes, admitted)) => self.endpoint.post(head, scope, bytes, admitted).await,
@@ -131,10 +136,10 @@ impl Edge {
                     _ => not_allowed("Method not allowed", "GET, POST, DELETE"),
                 }
             }
-            Place::Sse if parts.method == Method::GET => self.legacy.open(&self.endpoint, &principal),
+            Place::Sse if parts.method == Method::GET => self.legacy.open(&self.endpoint, &viewer),
             Place::Sse => not_allowed("Method not allowed", "GET"),
             Place::Messages if parts.method == Method::POST => match self.read(&parts.headers, body).await {
-                Ok((bytes, admitted)) => self.legacy.post(&self.endpoint, principal, parts.uri.query().unwrap_or(""), bytes, admitted),
+                Ok((bytes, admitted)) => self.legacy.post(&self.endpoint, viewer, parts.uri.query().unwrap_or(""), bytes, admitted),
                 Err(failure) => self.refused(&failure),
             },
             Place::Messages => not_allowed("Method not allowed", "POST"),
@@ -146,7 +151,7 @@ impl Edge {
                     },
                     _ => Bytes::new(),
                 };
-                surface::answer(&self.endpoint, &principal, route, &parts.method, parts.uri.query().unwrap_or(""), bytes).await
+                surface::answer(&self.endpoint, &viewer, route, &parts.method, parts.uri.query().unwrap_or(""), bytes).await
             }
         }
     }
@@ -160,13 +165,13 @@ impl Edge {
         Ok((bytes, admitted))
     }
 
-    fn scope(&self, path: Option<String>, query: &str) -> Result<Scope, Failure> {
+    fn scope(&self, viewer: &Viewer, path: Option<String>, query: &str) -> Result<Scope, Failure> {
         if path.is_none() && query.is_empty() {
             return Ok(Scope::default());
         }
         let parameter = |name: &str| surface::parameter(query, name).filter(|value| !value.is_empty());
         if let Some(server) = &path
-            && !self.endpoint.runtime.slots().iter().any(|slot| *slot.name == **server)
+            && !self.endpoint.runtime.has_target(viewer, server)
         {
             return Err(Failure::rejected(Reject::UnknownPath, "Not found: no such target"));
         }

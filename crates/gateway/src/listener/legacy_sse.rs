@@ -2,7 +2,7 @@
 //!
 //! The stream is the session: it ends with it. Answers travel on the stream, so each message runs on its own.
 
-use crate::authenticate::Principal;
+use crate::authorize::Viewer;
 use crate::hub::Wants;
 use crate::listener::answer::{Reply, event_stream, failed, status};
 use crate::listener::mcp::Endpoint;
@@ -53,13 +53,14 @@ impl Drop for Connected {
 
 impl LegacySse {
     /// Opens a stream; its first event says where to send messages.
-    pub fn open(&self, endpoint: &Endpoint, principal: &Principal) -> Reply {
+    pub fn open(&self, endpoint: &Endpoint, viewer: &Viewer) -> Reply {
+        let principal = &viewer.principal;
         let refused = || failed(&Failure::rejected(Reject::StreamCap, "Too many streams; try again later"), Era::Legacy, None);
         let (answers, receiver) = mpsc::channel(QUEUE);
         let key = SessionKey(rand::random());
         let token = format!("{:032x}{:032x}", rand::random::<u128>(), key.0);
         let session = Arc::new(Session::new(key, Revision::V2024_11_05, Abilities::default(), None, principal));
-        let Some(changes) = endpoint.runtime.hub.open(Wants::legacy(), Some(key), Scope::default(), principal) else { return refused() };
+        let Some(changes) = endpoint.runtime.hub.open(Wants::legacy(), Some(key), Scope::default(), viewer.clone()) else { return refused() };
         match self.clients.lock() {
             Ok(mut clients) if clients.len() < CONNECTIONS => clients.insert(token.clone(), Client { session, answers }),
             _ => return refused(),
@@ -85,17 +86,17 @@ impl LegacySse {
     }
 
     /// Takes a message of a client; what it answers goes to the client's stream. Somebody else's stream looks unknown.
-    pub fn post(&self, endpoint: &Endpoint, principal: Principal, query: &str, body: Bytes, admitted: Admitted) -> Reply {
+    pub fn post(&self, endpoint: &Endpoint, viewer: Viewer, query: &str, body: Bytes, admitted: Admitted) -> Reply {
         let unknown = || failed(&Failure::rejected(Reject::UnknownSession, "Session not found: open /sse first"), Era::Legacy, None);
         let token = query.split('&').find_map(|pair| pair.strip_prefix("sessionId=").or_else(|| pair.strip_prefix("session_id=")));
         let found = token.and_then(|token| {
             let clients = self.clients.lock().ok()?;
-            let client = clients.get(token).filter(|client| client.session.belongs_to(&principal))?;
+            let client = clients.get(token).filter(|client| client.session.belongs_to(&viewer.principal))?;
             Some((client.session.clone(), client.answers.clone()))
         });
         let Some((session, answers)) = found else { return unknown() };
         let endpoint = endpoint.clone();
-        tokio::spawn(async move { endpoint.converse(principal, session, body, admitted, answers).await });
+        tokio::spawn(async move { endpoint.converse(viewer, session, body, admitted, answers).await });
         status(StatusCode::ACCEPTED)
     }
 }

@@ -4,6 +4,7 @@
 //! legacy. What a message means is decided further on.
 
 use crate::authenticate::Principal;
+use crate::authorize::{Circumstances, Viewer};
 use crate::generation::{Generation, Kind};
 use crate::hub::Wants;
 use crate::listener::answer::{Form, Reply, answered, failed, for_era, json, list_pieces, listing, not_allowed, outcome_message, status};
@@ -48,6 +49,8 @@ pub struct Head {
     pub headers: McpHeaders,
     /// Who sends it.
     pub principal: Principal,
+    /// How it came, where some rule asks.
+    pub circumstances: Option<Arc<Circumstances>>,
 }
 
 /// A message on its way into the stack.
@@ -132,8 +135,9 @@ impl Endpoint {
     }
 
     /// Takes a message of a client whose transport is its session, and sends what it answers to `answers`.
-    pub async fn converse(&self, principal: Principal, session: Arc<Session>, body: Bytes, admitted: Admitted, answers: mpsc::Sender<Bytes>) {
-        let head = Head { headers: McpHeaders { json: true, events: true, ..McpHeaders::default() }, principal };
+    pub async fn converse(&self, viewer: Viewer, session: Arc<Session>, body: Bytes, admitted: Admitted, answers: mpsc::Sender<Bytes>) {
+        let Viewer { principal, circumstances } = viewer;
+        let head = Head { headers: McpHeaders { json: true, events: true, ..McpHeaders::default() }, principal, circumstances };
         let attached = |generation, caller| {
             let mut context = new_context(generation, &head, Scope::default(), Era::Legacy, session.revision, caller, body.len());
             context.attached = Some(session.clone());
@@ -325,6 +329,7 @@ fn new_context(generation: Arc<Generation>, head: &Head, scope: Scope, era: Era,
         era,
         revision: head.headers.version.as_deref().and_then(Revision::read).unwrap_or(revision),
         principal: head.principal.clone(),
+        circumstances: head.circumstances.clone(),
         scope,
         session_id: head.headers.session.clone(),
         attached: None,

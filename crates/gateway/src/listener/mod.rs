@@ -117,20 +117,31 @@ async fn connection<H: Handler>(
     tls: Option<Arc<tls::Tls>>,
     closing: Closing,
 ) {
-    let Ok(local) = stream.local_addr() else { return };
+    let (Ok(local), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else { return };
+    let ends = Ends { local: local.ip(), peer: Peer(peer.ip()) };
     // Without it every streamed event waits for the one before it to be acknowledged.
     let _ = stream.set_nodelay(true);
     match tls {
-        None => converse(stream, local.ip(), builder, handler, closing).await,
+        None => converse(stream, ends, builder, handler, closing).await,
         Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await {
-            Ok(Ok(stream)) => converse(stream, local.ip(), builder, handler, closing).await,
+            Ok(Ok(stream)) => converse(stream, ends, builder, handler, closing).await,
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
         },
     }
 }
 
-async fn converse<S, H>(stream: S, local: IpAddr, builder: Arc<auto::Builder<TokioExecutor>>, handler: Arc<H>, mut closing: Closing)
+/// Where a request came from, among its extensions.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub IpAddr);
+
+#[derive(Clone, Copy)]
+struct Ends {
+    local: IpAddr,
+    peer: Peer,
+}
+
+async fn converse<S, H>(stream: S, ends: Ends, builder: Arc<auto::Builder<TokioExecutor>>, handler: Arc<H>, mut closing: Closing)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Handler,
@@ -138,10 +149,11 @@ where
     let activity = Arc::new(Activity::default());
     let guarded = Guarded::new(stream, activity.clone(), Patience::default());
     let answering = handler.clone();
-    let answer = tower::service_fn(move |request| {
+    let answer = tower::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ends.peer);
         let (handler, busy) = (answering.clone(), activity.begin());
         async move {
-            let reply = handler.handle(request, local).await;
+            let reply = handler.handle(request, ends.local).await;
             Ok::<_, Infallible>(reply.map(|body| body.holding(busy)))
         }
     });

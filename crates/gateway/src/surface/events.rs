@@ -1,48 +1,83 @@
 //! `GET /events`: what changed, as it changes.
 
-use crate::authenticate::Principal;
+use crate::authenticate::shares::Share;
+use crate::authenticate::validity::Validity;
+use crate::authorize::Viewer;
 use crate::listener::answer::{Reply, event_stream};
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
-use crate::runtime::{Runtime, ToolChanged};
+use crate::runtime::{Runtime, Told, ToolChanged};
 use crate::surface::{parameter, refused};
 use bytes::Bytes;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
 use transom_protocol::sse;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// A stream of `tool-changed` events, narrowed like a list. It ends when the gateway does, or the reader's credentials.
-pub fn events(runtime: &Runtime, principal: &Principal, query: &str) -> Reply {
-    let Some(share) = runtime.hub.share(principal) else {
+pub fn events(runtime: &Arc<Runtime>, viewer: &Viewer, query: &str) -> Reply {
+    let Some(share) = runtime.hub.share(&viewer.principal) else {
         runtime.rejected(Reject::StreamCap);
         return refused(&Failure::rejected(Reject::StreamCap, "Too many streams; close one or try again later"));
     };
-    let leave = (runtime.authentication.validity(principal), share);
     let filter = |name: &str| parameter(query, name).filter(|value| !value.is_empty());
-    let scope = Scope { server: filter("server"), prefix: filter("prefix") };
-    let state = (runtime.events.subscribe(), scope, runtime.ended.clone(), tokio::time::interval(KEEP_ALIVE), leave);
-    event_stream(futures_util::stream::unfold(state, |(mut events, scope, mut ended, mut alive, mut leave)| async move {
+    let mut told = runtime.told.subscribe();
+    let seen = told.borrow_and_update().clone();
+    let reader = Reader {
+        seen,
+        told,
+        scope: Scope { server: filter("server"), prefix: filter("prefix") },
+        ended: runtime.ended.clone(),
+        alive: tokio::time::interval(KEEP_ALIVE),
+        validity: runtime.authentication.validity(&viewer.principal),
+        viewer: viewer.clone(),
+        runtime: runtime.clone(),
+        _share: share,
+    };
+    event_stream(futures_util::stream::unfold(reader, |mut reader| async move { Some((reader.next().await?, reader)) }))
+}
+
+/// Somebody who reads events. One who is slow hears of several changes as of one.
+struct Reader {
+    runtime: Arc<Runtime>,
+    viewer: Viewer,
+    scope: Scope,
+    told: watch::Receiver<Arc<Told>>,
+    seen: Arc<Told>,
+    ended: watch::Receiver<bool>,
+    alive: tokio::time::Interval,
+    validity: Validity,
+    _share: Share,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Bytes> {
         loop {
-            let chunk = tokio::select! {
+            tokio::select! {
                 biased;
-                () = leave.0.over() => return None,
-                event = events.recv() => match event {
-                    Ok(event) => render(&event, &scope),
-                    // A reader that fell behind is told so and can ask for the list.
-                    Err(RecvError::Lagged(missed)) => Some(Bytes::from(format!("event: lagged\ndata: {{\"missed\":{missed}}}\n\n"))),
-                    Err(RecvError::Closed) => return None,
-                },
-                _ = ended.wait_for(|ended| *ended) => return None,
-                _ = alive.tick() => Some(sse::KEEP_ALIVE),
-            };
-            if let Some(chunk) = chunk {
-                return Some((chunk, (events, scope, ended, alive, leave)));
+                () = self.validity.over() => return None,
+                _ = self.ended.wait_for(|ended| *ended) => return None,
+                changed = self.told.changed() => changed.ok()?,
+                _ = self.alive.tick() => return Some(sse::KEEP_ALIVE),
+            }
+            if let Some(event) = self.changed() {
+                return Some(event);
             }
         }
-    }))
+    }
+
+    /// What is different for this reader since it last heard of something.
+    fn changed(&mut self) -> Option<Bytes> {
+        let now = self.told.borrow_and_update().clone();
+        let before = std::mem::replace(&mut self.seen, now.clone());
+        let metrics = &self.runtime.metrics;
+        let before = before.policy.sight(&before.generation, &self.viewer, metrics);
+        let after = now.policy.sight(&now.generation, &self.viewer, metrics);
+        render(&crate::changes::between(&before, &after).1, &self.scope)
+    }
 }
 
 fn render(event: &ToolChanged, scope: &Scope) -> Option<Bytes> {

@@ -1,5 +1,6 @@
 //! Is it alive, is it ready, what does it know: `/health`, `/ready`, `/status`.
 
+use crate::authorize::{Sight, Viewer};
 use crate::config::Readiness;
 use crate::generation::{Generation, Kind, Registry};
 use crate::listener::answer::{Reply, json};
@@ -55,14 +56,18 @@ pub fn ready(runtime: &Runtime, names: bool) -> Reply {
     json(status, body.to_string())
 }
 
-/// `/status`: every target, and what is exposed. What is quarantined and why stands only where there is `quarantine`.
-pub fn status(runtime: &Runtime, quarantine: bool) -> Reply {
+/// `/status`: the targets and what is exposed, as far as `viewer` may know of it; `None` may know everything. What is quarantined and why stands only where there is `quarantine`.
+pub fn status(runtime: &Runtime, viewer: Option<&Viewer>, quarantine: bool) -> Reply {
     let generation = runtime.generation_now();
+    let sight = match viewer {
+        Some(viewer) => runtime.policy.load().sight(&generation, viewer, &runtime.metrics),
+        None => Sight::everything(&generation),
+    };
     let mut servers = Map::new();
-    for slot in runtime.slots() {
+    for slot in runtime.slots().into_iter().filter(|slot| sight.sees_target(&slot.name)) {
         let state = slot.handle.state();
         let offer = state.offer.as_ref();
-        let tools = generation.listed(Kind::Tool).iter().filter(|entry| entry.target_name() == &*slot.name).count();
+        let tools = sight.listed(Kind::Tool).filter(|entry| entry.target_name() == &*slot.name).count();
         let next_retry = state.retry_after().map(|after| time_text(SystemTime::now() + after));
         servers.insert(
             slot.name.to_string(),
@@ -79,15 +84,18 @@ pub fn status(runtime: &Runtime, quarantine: bool) -> Reply {
             }),
         );
     }
-    let exposed = generation.listed(Kind::Tool).len();
-    let virtual_tools = generation.listed(Kind::Tool).iter().filter(|entry| entry.virtual_tool().is_some()).count();
+    let exposed = sight.listed(Kind::Tool).count();
+    let virtual_tools = sight.listed(Kind::Tool).filter(|entry| entry.virtual_tool().is_some()).count();
     let mut body = value!({
         "servers": servers,
         "registry": registry(runtime, &generation),
         "tools": { "exposed": exposed, "virtual": virtual_tools, "passthrough": exposed - virtual_tools },
     });
     if quarantine {
-        body["quarantined"] = value!(quarantined(&generation));
+        body["quarantined"] = quarantined(&generation).into();
+    } else if !body["registry"]["lastError"].is_null() {
+        // Its text may speak of tools that this reader does not see.
+        body["registry"]["lastError"] = "see /status on the admin listener".into();
     }
     json(StatusCode::OK, body.to_string())
 }

@@ -5,7 +5,7 @@ mod events;
 mod health;
 mod rest;
 
-use crate::authenticate::Principal;
+use crate::authorize::Viewer;
 use crate::listener::answer::{Reply, challenged, not_allowed};
 use crate::listener::mcp::Endpoint;
 use crate::reply::{Failure, Reject};
@@ -60,15 +60,15 @@ pub fn route(path: &str) -> Option<Route> {
 }
 
 /// Answers a route.
-pub async fn answer(endpoint: &Endpoint, principal: &Principal, route: Route, method: &Method, query: &str, body: Bytes) -> Reply {
+pub async fn answer(endpoint: &Endpoint, viewer: &Viewer, route: Route, method: &Method, query: &str, body: Bytes) -> Reply {
     match (route, method) {
         (Route::Health, &Method::GET | &Method::HEAD) => health(&endpoint.runtime),
         (Route::Ready, &Method::GET | &Method::HEAD) => ready(&endpoint.runtime, !endpoint.runtime.authentication.is_configured()),
-        (Route::Status, &Method::GET) => status(&endpoint.runtime, !endpoint.runtime.authentication.is_configured()),
-        (Route::Tools, &Method::GET) => rest::tools(endpoint, query).await,
-        (Route::Tool(name), &Method::GET) => rest::tool(endpoint, &name).await,
-        (Route::Tool(name) | Route::Invoke(name), &Method::POST) => rest::invoke(endpoint, principal, &name, body).await,
-        (Route::Events, &Method::GET) => events::events(&endpoint.runtime, principal, query),
+        (Route::Status, &Method::GET) => status(&endpoint.runtime, Some(viewer), !endpoint.runtime.authentication.is_configured()),
+        (Route::Tools, &Method::GET) => rest::tools(endpoint, viewer, query).await,
+        (Route::Tool(name), &Method::GET) => rest::tool(endpoint, viewer, &name).await,
+        (Route::Tool(name) | Route::Invoke(name), &Method::POST) => rest::invoke(endpoint, viewer, &name, body).await,
+        (Route::Events, &Method::GET) => events::events(&endpoint.runtime, viewer, query),
         (Route::Invoke(_), _) => not_allowed("Method not allowed: POST to invoke a tool", "POST"),
         _ => not_allowed("Method not allowed", "GET"),
     }

@@ -1,10 +1,12 @@
 //! Tools for scripts: `/tools`, `/tools/{name}`, `/tools/{name}/invoke`. A call passes every stage like any other call.
 
-use crate::authenticate::Principal;
-use crate::generation::{Entry, Found, Kind};
+use crate::authorize::Viewer;
+use crate::generation::{Entry, Found, Generation, Kind};
 use crate::listener::answer::{Reply, json};
 use crate::listener::mcp::Endpoint;
 use crate::message::{Call, Context, Incoming, Scope};
+use crate::metrics::Action;
+use crate::names::only_seen;
 use crate::reply::Failure;
 use crate::surface::parameter;
 use bytes::Bytes;
@@ -21,14 +23,17 @@ use transom_upstream::{CallError, Caller, Outbox};
 
 /// `GET /tools`: what is listed, narrowed by `server` and `prefix`; `compact` for the short form, `status=all` for what is
 /// down as well.
-pub async fn tools(endpoint: &Endpoint, query: &str) -> Reply {
+pub async fn tools(endpoint: &Endpoint, viewer: &Viewer, query: &str) -> Reply {
     let generation = endpoint.runtime.generation().await;
+    let sight = endpoint.runtime.policy.load().sight(&generation, viewer, &endpoint.runtime.metrics);
+    endpoint.runtime.metrics.decided(Action::List, true);
     let filter = |name: &str| parameter(query, name).filter(|value| !value.is_empty());
     let scope = Scope { server: filter("server"), prefix: filter("prefix") };
     let compact = filter("compact").is_some_and(|value| value == "true" || value == "1");
-    let remembered = if filter("status").as_deref() == Some("all") { generation.remembered(Kind::Tool) } else { &[] };
+    let all = filter("status").as_deref() == Some("all");
+    let remembered = sight.remembered(Kind::Tool).filter(|_| all);
     let mut out = vec![b'['];
-    for entry in generation.listed(Kind::Tool).iter().chain(remembered).filter(|entry| scope.admits(entry)) {
+    for entry in sight.listed(Kind::Tool).chain(remembered).filter(|entry| scope.admits(entry)) {
         if out.len() > 1 {
             out.push(b',');
         }
@@ -39,16 +44,33 @@ pub async fn tools(endpoint: &Endpoint, query: &str) -> Reply {
 }
 
 /// `GET /tools/{name}`: the whole definition.
-pub async fn tool(endpoint: &Endpoint, name: &str) -> Reply {
-    match endpoint.runtime.generation().await.find(Kind::Tool, name) {
-        Found::One(entry) => {
+pub async fn tool(endpoint: &Endpoint, viewer: &Viewer, name: &str) -> Reply {
+    let generation = endpoint.runtime.generation().await;
+    match find(endpoint, &generation, viewer, name) {
+        Ok(entry) => {
             let mut out = Vec::new();
             definition(&mut out, &entry, false);
             json(StatusCode::OK, out)
         }
-        Found::Many(names) => refusal(StatusCode::BAD_REQUEST, "ambiguous_name", &format!("{name} could mean {}", names.join(", ")), Value::Null),
-        Found::None => refusal(StatusCode::NOT_FOUND, "tool_not_found", &format!("Tool not found: {name}"), Value::Null),
+        Err(refusal) => *refusal,
     }
+}
+
+/// The tool that a name means to somebody. What they do not see does not exist.
+fn find(endpoint: &Endpoint, generation: &Generation, viewer: &Viewer, name: &str) -> Result<Arc<Entry>, Box<Reply>> {
+    let matches = match generation.find(Kind::Tool, name) {
+        Found::One(entry) => vec![entry],
+        Found::Many(matches) => matches,
+        Found::None => Vec::new(),
+    };
+    let sight = endpoint.runtime.policy.load().sight(generation, viewer, &endpoint.runtime.metrics);
+    only_seen(&sight, &Scope::default(), matches).map_err(|seen| match seen.as_slice() {
+        [] => Box::new(refusal(StatusCode::NOT_FOUND, "tool_not_found", &format!("Tool not found: {name}"), Value::Null)),
+        several => {
+            let names: Vec<&str> = several.iter().map(|entry| entry.exposed()).collect();
+            Box::new(refusal(StatusCode::BAD_REQUEST, "ambiguous_name", &format!("{name} could mean {}", names.join(", ")), Value::Null))
+        }
+    })
 }
 
 fn definition(out: &mut Vec<u8>, entry: &Entry, compact: bool) {
@@ -74,7 +96,7 @@ fn server(entry: &Entry) -> String {
 }
 
 /// `POST /tools/{name}/invoke` with `{"arguments": {…}}`.
-pub async fn invoke(endpoint: &Endpoint, principal: &Principal, name: &str, body: Bytes) -> Reply {
+pub async fn invoke(endpoint: &Endpoint, viewer: &Viewer, name: &str, body: Bytes) -> Reply {
     if name.is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
         return refusal(StatusCode::BAD_REQUEST, "invalid_name", "a tool name has 1 to 128 characters and no control characters", Value::Null);
     }
@@ -91,12 +113,9 @@ pub async fn invoke(endpoint: &Endpoint, principal: &Principal, name: &str, body
         Some(_) => return refusal(StatusCode::BAD_REQUEST, "invalid_arguments", "`arguments` must be an object", Value::Null),
     };
     let generation = endpoint.runtime.generation().await;
-    let entry = match generation.find(Kind::Tool, name) {
-        Found::One(entry) => entry,
-        Found::Many(names) => {
-            return refusal(StatusCode::BAD_REQUEST, "ambiguous_name", &format!("{name} could mean {}", names.join(", ")), Value::Null);
-        }
-        Found::None => return refusal(StatusCode::NOT_FOUND, "tool_not_found", &format!("Tool not found: {name}"), Value::Null),
+    let entry = match find(endpoint, &generation, viewer, name) {
+        Ok(entry) => entry,
+        Err(refusal) => return *refusal,
     };
     if entry.available()
         && entry.virtual_tool().is_none()
@@ -110,7 +129,8 @@ pub async fn invoke(endpoint: &Endpoint, principal: &Principal, name: &str, body
         started: Instant::now(),
         era: Era::Legacy,
         revision: Revision::NEWEST_LEGACY,
-        principal: principal.clone(),
+        principal: viewer.principal.clone(),
+        circumstances: viewer.circumstances.clone(),
         scope: Scope::default(),
         session_id: None,
         attached: None,
@@ -152,6 +172,7 @@ fn failed(failure: &Failure) -> Reply {
             return refusal(StatusCode::BAD_REQUEST, "invalid_arguments", "the arguments do not fit the tool's input schema", value!(violations));
         }
         Failure::Absent { .. } => (StatusCode::SERVICE_UNAVAILABLE, "upstream_unavailable"),
+        Failure::Limited { reason, .. } => (failure.status(Era::Legacy), reason.label()),
         Failure::Challenged(challenge) => (failure.status(Era::Legacy), challenge.reason.label()),
         Failure::InvalidParams(_) => (StatusCode::BAD_REQUEST, "invalid_arguments"),
         Failure::Refused { .. } => (StatusCode::BAD_GATEWAY, "target_error"),
@@ -175,7 +196,7 @@ fn failed(failure: &Failure) -> Reply {
         details.extend(data);
     }
     let mut reply = refusal(status, code, &error.message, details);
-    if status == StatusCode::SERVICE_UNAVAILABLE {
+    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
         let seconds = failure.retry_after().map_or(1, |after| after.as_secs().max(1));
         reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

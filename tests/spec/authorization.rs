@@ -1,0 +1,380 @@
+//! Who may do what: one predicate for every list and every use, and what is denied looks like what does not exist.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use transom_gateway::config::{ApiKey, Authentication, ConcurrencyLimit, Effect, Per, RateLimit, Rule, ToolTimeout};
+use transom_tests::http::PATIENCE;
+use transom_tests::*;
+
+const CHANGED: &str = "notifications/tools/list_changed";
+
+fn rule(effect: Effect, expression: &str) -> Rule {
+    Rule { effect, expression: expression.into() }
+}
+
+fn allow(expression: &str) -> Rule {
+    rule(Effect::Allow, expression)
+}
+
+fn deny(expression: &str) -> Rule {
+    rule(Effect::Deny, expression)
+}
+
+/// The key of somebody with these claims; the secret is `secret-` and the id.
+fn somebody(id: &str, claims: Value) -> ApiKey {
+    let mut key = api_key(id, &format!("secret-{id}"));
+    key.claims = claims.as_object().cloned().unwrap_or_default();
+    key
+}
+
+fn keys(keys: Vec<ApiKey>) -> Option<Authentication> {
+    Some(Authentication { api_keys: keys, ..Authentication::default() })
+}
+
+async fn client_as(gateway: &Gateway, id: &str) -> Client {
+    gateway.connect(transom_tests::client::LEGACY).header("x-api-key", &format!("secret-{id}")).open().await
+}
+
+async fn modern_as(gateway: &Gateway, id: &str) -> Client {
+    gateway.connect(transom_tests::client::MODERN).header("x-api-key", &format!("secret-{id}")).open().await
+}
+
+async fn get_as(gateway: &Gateway, id: &str, path: &str) -> Value {
+    gateway.send("GET", path, &[("x-api-key", &format!("secret-{id}"))], "").await.json()
+}
+
+async fn invoke_as(gateway: &Gateway, id: &str, tool: &str) -> (u16, Value) {
+    let headers = [("x-api-key", &*format!("secret-{id}")), ("content-type", "application/json")];
+    let reply = gateway.send("POST", &format!("/tools/{tool}/invoke"), &headers, r#"{"arguments":{}}"#).await;
+    (reply.status, reply.json())
+}
+
+fn names(list: &[Value], member: &str) -> BTreeSet<String> {
+    list.iter().filter_map(|item| item[member].as_str().map(str::to_owned)).collect()
+}
+
+/// Whether this test's own reading of its rules lets somebody see a tool.
+fn expected(team: usize, level: usize, tool: usize) -> bool {
+    let dangerous = tool.is_multiple_of(7);
+    let open = tool.is_multiple_of(10);
+    (open || team == tool % 5) && !(dangerous && level < 2)
+}
+
+// C1, B6, B7, N1, T4
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_listed_can_be_used_and_nothing_else_wherever_one_looks() {
+    const PEOPLE: usize = 50;
+    const TOOLS: usize = 200;
+    let mut targets: Vec<Target> = (0..5).map(|team| target(&format!("team{team}"))).collect();
+    for tool in 0..TOOLS {
+        let name = if tool.is_multiple_of(10) { format!("open_{tool}") } else { format!("own_{tool}") };
+        let definition = json!({"name": name, "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": tool.is_multiple_of(7)}});
+        targets[tool % 5] = targets[tool % 5].clone().tool_def(definition);
+    }
+    for (team, target) in targets.iter_mut().enumerate() {
+        *target = target.clone().prompt(&format!("prompt{team}")).resource(&format!("file:///{team}"));
+    }
+    let people = (0..PEOPLE).map(|n| somebody(&format!("p{n}"), json!({"team": format!("team{}", n % 5), "level": n % 4})));
+    let rules = vec![
+        allow("has(mcp.tool) && mcp.tool.name.startsWith('open_')"),
+        allow("has(mcp.tool) && mcp.tool.target == jwt.team"),
+        allow("has(mcp.prompt) && mcp.prompt.target == jwt.team"),
+        allow("has(mcp.resource) && mcp.resource.target == jwt.team"),
+        deny("has(mcp.tool) && mcp.tool.annotations.destructiveHint && jwt.level < 2"),
+    ];
+    let mut builder = gateway().config(|config| {
+        config.authentication = keys(people.collect());
+        config.authorization = Some(rules);
+    });
+    for target in &targets {
+        builder = builder.target(target);
+    }
+    let gateway = builder.start().await;
+
+    for person in 0..PEOPLE {
+        let (team, level, id) = (person % 5, person % 4, format!("p{person}"));
+        let client = client_as(&gateway, &id).await;
+        let name_of = |tool: usize| if tool.is_multiple_of(10) { format!("open_{tool}") } else { format!("own_{tool}") };
+        let mine: BTreeSet<String> = (0..TOOLS).filter(|tool| expected(team, level, *tool)).map(name_of).collect();
+        assert_eq!(names(&client.list_tools().await, "name"), mine, "{id} lists");
+        let rest = get_as(&gateway, &id, "/tools?status=all").await;
+        assert_eq!(names(rest.as_array().unwrap(), "name"), mine, "{id} lists over REST");
+        let status = get_as(&gateway, &id, "/status").await;
+        assert_eq!(status["tools"]["exposed"], json!(mine.len()), "{id}: {status}");
+
+        // Every fifth of the things that cost a request each, another fifth for each person.
+        for tool in (person / 5 % 5..TOOLS).step_by(5) {
+            let name = name_of(tool);
+            let may = mine.contains(&name);
+            let reply = client.call(&name, json!({})).await;
+            if may {
+                assert!(!reply.is_error(), "{id} {name}: {}", reply.raw)
+            } else {
+                reply.is_not_found(&name)
+            }
+            let definition = get_as(&gateway, &id, &format!("/tools/{name}")).await;
+            assert_eq!(definition["name"].is_string(), may, "{id} {name}: {definition}");
+            let (status, body) = invoke_as(&gateway, &id, &name).await;
+            assert_eq!((status, body["success"] == json!(true)), if may { (200, true) } else { (404, false) }, "{id} {name}: {body}");
+        }
+        for other in 0..5 {
+            let may = other == team;
+            let prompts = names(&client.list("prompts/list", "prompts").await, "name");
+            assert_eq!(prompts, BTreeSet::from([format!("prompt{team}")]), "{id}");
+            let got = client.request("prompts/get", json!({"name": format!("prompt{other}")})).await;
+            assert_eq!(got.message.get("result").is_some(), may, "{id}: {}", got.raw);
+            let uris = names(&client.list("resources/list", "resources").await, "uri");
+            assert_eq!(uris.len(), 1, "{id}: {uris:?}");
+            let uri = format!("mcp://team{other}/file%3A%2F%2F%2F{other}");
+            assert_eq!(uris.contains(&uri), may, "{id}: {uris:?}");
+            for method in ["resources/read", "resources/subscribe"] {
+                let reply = client.request(method, json!({"uri": uri})).await;
+                let refused = reply.message["error"]["message"] == json!(format!("Resource not found: {uri}"));
+                assert_eq!(refused, !may, "{id} {method}: {}", reply.raw);
+            }
+            let complete = json!({"ref": {"type": "ref/prompt", "name": format!("prompt{other}")}, "argument": {"name": "a", "value": ""}});
+            let reply = client.request("completion/complete", complete).await;
+            assert_eq!(reply.message.get("result").is_some(), may, "{id}: {}", reply.raw);
+            // B7: a target of which one sees nothing is not there.
+            let at = gateway.send("POST", &format!("/mcp/team{other}"), &[("x-api-key", &*format!("secret-{id}"))], "{}").await;
+            let sees = mine.iter().any(|name| team_of(name) == other) || may;
+            assert_eq!(at.status == 404, !sees, "{id} /mcp/team{other}: {}", at.text());
+        }
+    }
+    let reached: usize = targets.iter().map(|target| target.calls().len()).sum();
+    assert!(reached > 300, "{reached} calls reached a target");
+    assert!(gateway.metric("transom_authz_decisions_total{action=\"call\",decision=\"deny\"}").await > 1_000.0);
+    assert!(gateway.rejected("unknown_tool").await > 1_000.0);
+}
+
+/// Whose tool this is.
+fn team_of(name: &str) -> usize {
+    name.rsplit('_').next().and_then(|number| number.parse::<usize>().ok()).unwrap_or(0) % 5
+}
+
+// N9, B6: what is denied and what does not exist are one, to the byte
+#[tokio::test]
+async fn a_denied_tool_looks_like_an_unknown_one_to_the_byte() {
+    let marked = json!({"name": "hidden", "inputSchema": {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}, "required": ["region"]}});
+    let a = target("a").tool("open", []).tool_def(marked).instructions("CANARY-a");
+    let b = target("b").tool("hidden", []).instructions("CANARY-b");
+    let gateway = gateway()
+        .target(&a)
+        .target(&b)
+        .config(|config| {
+            config.authentication = keys(vec![somebody("low", json!({})), somebody("high", json!({"all": true}))]);
+            config.authorization = Some(vec![allow("has(mcp.tool) && mcp.tool.name == 'open'"), allow("has(jwt.all)")]);
+        })
+        .start()
+        .await;
+    let (low, high) = (client_as(&gateway, "low").await, client_as(&gateway, "high").await);
+    assert_eq!(high.tool_names().await, ["a__hidden", "b__hidden", "open"]);
+    assert_eq!(low.tool_names().await, ["open"]);
+    let modern = modern_as(&gateway, "low").await;
+    for name in ["a__hidden", "b__hidden", "a:hidden", "b_hidden", "hidden"] {
+        for client in [&low, &modern] {
+            for arguments in [json!({}), json!({"region": 7}), json!({"zzz": 1})] {
+                let denied = client.call(name, arguments.clone()).await;
+                let unknown = client.call(&"x".repeat(name.len()), arguments).await;
+                let blank = |reply: &Reply, name: &str| {
+                    let mut message = reply.message.clone();
+                    message["id"] = json!(0);
+                    (reply.status, message.to_string().replace(name, "NAME"))
+                };
+                assert_eq!(blank(&denied, name), blank(&unknown, &"x".repeat(name.len())), "{name}");
+            }
+        }
+        let (denied, unknown) = (invoke_as(&gateway, "low", name).await, invoke_as(&gateway, "low", "xxx").await);
+        assert_eq!(denied.1.to_string().replace(name, "NAME"), unknown.1.to_string().replace("xxx", "NAME"));
+        assert_eq!(denied.0, 404);
+    }
+    assert!(b.calls().is_empty() && a.calls().is_empty());
+    let seen_by_low = format!(
+        "{}{}{}{}",
+        low.initialized().raw,
+        modern.request("server/discover", json!({})).await.raw,
+        get_as(&gateway, "low", "/status").await,
+        get_as(&gateway, "low", "/tools").await
+    );
+    assert!(!seen_by_low.contains("CANARY-b") && !seen_by_low.contains("\"b\""), "{seen_by_low}");
+    assert!(high.initialized().raw.contains("CANARY-b"));
+    // Of two things that a name could mean, those who see one mean that one.
+    let names = high.call("hidden", json!({})).await;
+    names.is_not_found("hidden");
+}
+
+// C5
+#[tokio::test]
+async fn interleaved_lists_never_cross_and_are_marked_private() {
+    let a = target("a").tool("one", []).tool("two", []);
+    let gateway = gateway()
+        .target(&a)
+        .config(|config| {
+            config.authentication = keys(vec![somebody("x", json!({"see": "one"})), somebody("y", json!({"see": "two"})), somebody("z", json!({}))]);
+            config.authorization = Some(vec![allow("mcp.tool.name == jwt.see")]);
+        })
+        .start()
+        .await;
+    let clients = [modern_as(&gateway, "x").await, modern_as(&gateway, "y").await, modern_as(&gateway, "z").await];
+    for round in 0..1_000 {
+        let reply = clients[round % 3].request("tools/list", json!({})).await;
+        let expected: &[&str] = [&["one"][..], &["two"], &[]][round % 3];
+        let listed = names(reply.result()["tools"].as_array().unwrap(), "name");
+        assert_eq!(listed, expected.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>(), "round {round}");
+        assert_eq!((&reply.result()["cacheScope"], &reply.result()["ttlMs"]), (&json!("private"), &json!(0)));
+    }
+    assert!(gateway.metric("transom_authz_errors_total").await >= 2.0, "z has no claim `see`");
+}
+
+#[tokio::test]
+async fn rules_may_look_at_the_request_the_client_and_the_arguments() {
+    let a = target("a").tool("by_header", []).tool("by_client", []).tool("by_address", []).tool("by_argument", ["city"]);
+    let rules = vec![
+        allow("mcp.tool.name == 'by_header' && request.headers['x-team'] == 'blue' && request.path == '/mcp'"),
+        allow("mcp.tool.name == 'by_client' && client.name.startsWith('nobody')"),
+        allow("mcp.tool.name == 'by_address' && source.address == '127.0.0.1'"),
+        allow("mcp.tool.name == 'by_argument' && mcp.tool.arguments.city == 'Oslo'"),
+        deny("'x-api-key' in request.headers || 'authorization' in request.headers"),
+    ];
+    let gateway = gateway()
+        .target(&a)
+        .config(|config| {
+            config.authentication = keys(vec![somebody("x", json!({}))]);
+            config.authorization = Some(rules);
+        })
+        .start()
+        .await;
+    let plain = client_as(&gateway, "x").await;
+    assert_eq!(plain.tool_names().await, ["by_address", "by_argument"]);
+    plain.call("by_client", json!({})).await.is_not_found("by_client");
+    let blue = gateway.connect(transom_tests::client::LEGACY).header("x-api-key", "secret-x").header("x-team", "blue").open().await;
+    assert_eq!(blue.tool_names().await, ["by_address", "by_argument", "by_header"]);
+    assert!(!blue.call("by_header", json!({})).await.is_error());
+    plain.call("by_header", json!({})).await.is_not_found("by_header");
+    assert!(!plain.call("by_argument", json!({"city": "Oslo"})).await.is_error());
+    plain.call("by_argument", json!({"city": "Rome"})).await.is_not_found("by_argument");
+    plain.call("by_argument", json!({})).await.is_not_found("by_argument");
+    assert_eq!(a.calls().len(), 2);
+}
+
+// C4
+#[tokio::test]
+async fn a_policy_change_is_told_to_those_it_concerns_and_ends_what_it_forbids() {
+    let a = target("a").tool("one", []).tool("two", []).resource("file:///x");
+    let mut gateway = gateway()
+        .target(&a)
+        .config(|config| {
+            config.authentication = keys(vec![somebody("x", json!({"sees": ["one", "two"]})), somebody("y", json!({"sees": ["one"]}))]);
+            config.authorization = Some(vec![allow("mcp.tool.name in jwt.sees"), allow("has(mcp.resource)")]);
+        })
+        .start()
+        .await;
+    let (x, y) = (client_as(&gateway, "x").await, client_as(&gateway, "y").await);
+    let uri = "mcp://a/file%3A%2F%2F%2Fx";
+    let (mut of_x, mut of_y) = (x.stream().await, y.stream().await);
+    for client in [&x, &y] {
+        client.request("resources/subscribe", json!({"uri": uri})).await.result();
+    }
+    let events_of = |id: &str| {
+        let (http, url, key) = (gateway.http.clone(), gateway.url("/events"), format!("secret-{id}"));
+        async move { http.open("GET", &url, &[("accept", "text/event-stream"), ("x-api-key", &key)], "").await.unwrap() }
+    };
+    let (mut events_of_x, mut events_of_y) = (events_of("x").await, events_of("y").await);
+    let modern = modern_as(&gateway, "y").await;
+    let mut only_resource = modern.listen(json!({"resourceSubscriptions": [uri]})).await;
+    eventually("the target was asked", || async { !a.requests_of("resources/subscribe").is_empty() }).await;
+
+    let changed_at = Instant::now();
+    gateway.reconfigure(|config| {
+        config.authorization = Some(vec![
+            allow("has(mcp.tool) && mcp.tool.name in jwt.sees"),
+            deny("has(mcp.tool) && mcp.tool.name == 'two'"),
+            allow("has(mcp.resource) && 'two' in jwt.sees"),
+        ]);
+    });
+    x.call("two", json!({})).await.is_not_found("two");
+    of_x.notification(CHANGED).await;
+    assert!(changed_at.elapsed() < Duration::from_secs(1), "{:?}", changed_at.elapsed());
+    let event = loop {
+        let event = tokio::time::timeout(PATIENCE, events_of_x.next()).await.expect("an event in time").expect("an open stream");
+        if event.name == "tool-changed" {
+            break serde_json::from_str::<Value>(&event.data).unwrap();
+        }
+    };
+    assert_eq!((&event["removed"], &event["added"]), (&json!(["two"]), &json!([])), "{event}");
+    // A stream that is left with nothing to say ends.
+    let rest = async { while only_resource.next().await.is_some() {} };
+    tokio::time::timeout(Duration::from_secs(2), rest).await.expect("the subscription of y ends");
+    a.broadcast("notifications/resources/updated", json!({"uri": "file:///x"}));
+    of_x.notification("notifications/resources/updated").await;
+    let heard: Vec<Value> = of_y.drain(Duration::from_millis(500)).await;
+    assert!(heard.iter().all(|message| message["method"] != "notifications/resources/updated" && message["method"] != CHANGED), "{heard:?}");
+    let quiet = tokio::time::timeout(Duration::from_millis(300), async {
+        while let Some(event) = events_of_y.next().await {
+            assert_ne!(event.name, "tool-changed", "nothing changed for y: {}", event.data);
+        }
+    });
+    assert!(quiet.await.is_err(), "the stream of y is still open");
+}
+
+// C8
+#[tokio::test]
+async fn a_rule_that_cannot_be_read_stops_the_start_and_changes_nothing_later() {
+    let a = target("a").tool("one", []);
+    let bad = vec![allow("mcp.tool.name == 'one'"), deny("mcp.tool.nme == 'x'")];
+    let mut gateway = gateway().target(&a).config(|config| config.authorization = Some(vec![allow("has(mcp.tool)")])).start().await;
+    let mut broken = gateway.config.clone();
+    broken.authorization = Some(bad.clone());
+    let error = transom_gateway::bind(broken).await.err().expect("the gateway does not start").to_string();
+    assert!(error.contains("authorization rule 2") && error.contains("mcp.tool.nme"), "{error}");
+    gateway.reconfigure(|config| config.authorization = Some(bad));
+    let client = gateway.client().await;
+    assert_eq!(client.tool_names().await, ["one"]);
+    gateway.reconfigure(|config| config.authorization = Some(Vec::new()));
+    assert!(client.tool_names().await.is_empty(), "no rule at all lets nobody do anything");
+    client.call("one", json!({})).await.is_not_found("one");
+}
+
+// security.md error vocabulary, rate limits
+#[tokio::test]
+async fn a_limit_is_told_in_words_a_model_can_read_and_with_a_time() {
+    let a = target("a").tool("fast", []).tool("slow", []).slow("slow", Duration::from_secs(3)).tool("lame", []).slow("lame", Duration::from_secs(5));
+    let gateway = gateway()
+        .target(&a)
+        .config(|config| {
+            config.authentication = keys(vec![somebody("x", json!({})), somebody("y", json!({}))]);
+            config.limits.rates = vec![RateLimit { tool: Some("fa*".into()), per: Per::Principal, calls: 2, period: Duration::from_secs(60) }];
+            config.limits.concurrency = vec![ConcurrencyLimit { tool: Some("slow".into()), per: Per::All, calls: 1 }];
+            config.limits.timeouts =
+                vec![ToolTimeout { tool: Some("lame".into()), principal: Some("x".into()), timeout: Duration::from_millis(300) }];
+        })
+        .start()
+        .await;
+    let (x, y) = (client_as(&gateway, "x").await, client_as(&gateway, "y").await);
+    for _ in 0..2 {
+        assert!(!x.call("fast", json!({})).await.is_error());
+    }
+    let refused = x.call("fast", json!({})).await;
+    refused.failed(1001, json!(false));
+    assert!(refused.error_message().starts_with("Rate limit: at most 2 calls of fast per minute; try again in "), "{}", refused.raw);
+    let wait = refused.error()["data"]["retryAfterMs"].as_u64().unwrap();
+    assert!((1..=30_000).contains(&wait), "{wait}");
+    assert_eq!(refused.status, 429);
+    assert!(refused.header("retry-after").and_then(|after| after.parse::<u64>().ok()).is_some_and(|after| after * 1000 >= wait), "{}", refused.raw);
+    let reply = gateway.send("POST", "/tools/fast/invoke", &[("x-api-key", "secret-x"), ("content-type", "application/json")], "{}").await;
+    assert_eq!((reply.status, reply.json()["error"]["code"].as_str()), (429, Some("rate_limited")));
+    assert!(reply.header("retry-after").parse::<u64>().is_ok());
+    assert!(!y.call("fast", json!({})).await.is_error(), "each has a count of their own");
+
+    let running = y.start_call("slow", json!({}));
+    eventually("the call runs", || async { a.calls().iter().any(|(tool, _)| tool == "slow") }).await;
+    let refused = x.call("slow", json!({})).await;
+    refused.failed(1001, json!(false));
+    assert!(refused.error_message().starts_with("Concurrency limit: at most 1 call of slow at once"), "{}", refused.raw);
+    assert!(!running.reply().await.is_error());
+
+    let started = Instant::now();
+    x.call("lame", json!({})).await.failed(1004, json!("unknown"));
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert_eq!((gateway.rejected("rate_limited").await, gateway.rejected("concurrency_limited").await), (2.0, 1.0));
+}
