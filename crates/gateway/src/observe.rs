@@ -154,11 +154,6 @@ impl<N: Next<Incoming<Control>, Reply = Answer>> Stage<Incoming<Control>, N> for
 
 /// Whether a tool result says `isError: true`. Only a result that has the words somewhere is looked at member by member.
 fn is_error(result: &Bytes) -> bool {
-    // How most servers end a result. The last brace closes the result itself, so these words are its own member and stand
-    // in no string; of a member that stood twice this is the one that readers keep.
-    if result.ends_with(b",\"isError\":false}") {
-        return false;
-    }
     let says_true = |at: usize| {
         let after = result.get(at + b"\"isError\"".len()..).unwrap_or(&[]);
         after.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b':')) == Some(&b't')
