@@ -279,3 +279,10 @@ mistake!(
     "config.yaml",
     "policies:\n  rateLimit:\n    - { perPrincipal: 100 per minute }\n    - { total: 0/s }\n    - { tool: get_*, perPrincipal: 10/s, total: 100/s }\n    - { tool: get_* }\n  concurrency:\n    - { total: 0 }\n    - { tool: 'get weather', perPrincipal: many }\n"
 );
+
+// A rule that cannot be read is an error, never skipped.
+mistake!(
+    an_unparsable_rule_is_underlined_inside_its_string,
+    "config.yaml",
+    "policies:\n  authorization:\n    rules:\n      - { allow: 'jwt.role == ' }\n      - { deny: \"jwt.role == '${WORD}\" }\n"
+);

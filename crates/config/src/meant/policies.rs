@@ -2,11 +2,13 @@
 
 use super::Meaning;
 use super::network::{Server, is_readable_on_the_way};
+use super::value::Resolved;
 use crate::file::{self, ALGORITHMS, Text};
 use crate::problem::{Problem, did_you_mean};
 use crate::shape::{Any, OneOrMany, quoted};
 use crate::written::{Entries, Place, Written};
 use std::collections::HashSet;
+use transom_gateway::authorize::Policy;
 use transom_gateway::config::{ApiKey, Authentication, Effect, Jwks, JwtIssuer, Rule};
 
 /// What logs and metrics can carry comfortably.
@@ -225,15 +227,17 @@ impl Meaning<'_> {
             );
         }
         let (rules, place) = section.rules.get()?;
-        let meant: Vec<Rule> = rules.iter().filter_map(Written::get).filter_map(|(rule, place)| self.rule(rule, place)).collect();
-        if meant.len() == rules.len() && meant.iter().all(|rule| rule.effect != Effect::Allow) {
+        let read: Vec<(Rule, Resolved<'_>)> = rules.iter().filter_map(Written::get).filter_map(|(rule, place)| self.rule(rule, place)).collect();
+        if read.len() == rules.len() && read.iter().all(|(rule, _)| rule.effect != Effect::Allow) {
             let problem = Problem::warning(place, "no rule allows anything, so that nothing is allowed");
             self.note(problem.help("add `{ allow: 'true' }` to allow what no other rule forbids"));
         }
+        let (meant, resolved): (Vec<Rule>, Vec<Resolved<'_>>) = read.into_iter().unzip();
+        self.check_rules(&meant, &resolved);
         Some(meant)
     }
 
-    fn rule(&self, written: &file::Rule, place: Place) -> Option<Rule> {
+    fn rule<'w>(&self, written: &'w file::Rule, place: Place) -> Option<(Rule, Resolved<'w>)> {
         let effects =
             [("allow", &written.allow, Effect::Allow), ("deny", &written.deny, Effect::Deny), ("require", &written.require, Effect::Require)];
         let mut given: Vec<_> = effects.into_iter().filter(|(_, expression, _)| !expression.is_missing()).collect();
@@ -248,8 +252,7 @@ impl Meaning<'_> {
             }
             [(key, expression, effect)] => {
                 let resolved = self.filled(key, expression)?;
-                self.check_rule(expression, &resolved.text);
-                Some(Rule { effect: *effect, expression: resolved.text })
+                Some((Rule { effect: *effect, expression: resolved.text.clone() }, resolved))
             }
             [(first, ..), (second, expression, _), ..] => {
                 self.note(
@@ -263,5 +266,17 @@ impl Meaning<'_> {
     }
 
     /// A rule that cannot be read is an error, never skipped.
-    fn check_rule(&self, _written: &Written<Text>, _expression: &str) {}
+    fn check_rules(&self, rules: &[Rule], written: &[Resolved<'_>]) {
+        for bad in Policy::compile(Some(rules)).err().into_iter().flatten() {
+            let Some(rule) = written.get(bad.rule) else { continue };
+            // What a variable held may be quoted by the message, and the offset counts within it.
+            if rule.secret {
+                self.note(Problem::error(rule.place, "this rule cannot be read once its variables are replaced"));
+                continue;
+            }
+            let at = bad.offset.filter(|offset| *offset < rule.text.len());
+            let place = at.map_or(rule.place, |offset| self.inside(rule.place, rule.written, &(offset..offset + 1)));
+            self.note(Problem::error(place, bad.message));
+        }
+    }
 }

@@ -51,7 +51,7 @@ impl Meaning<'_> {
     }
 
     /// The place of a part of a text, if the file spells the text as it is; else the place of the whole.
-    fn inside(&self, place: Place, text: &str, part: &Range<usize>) -> Place {
+    pub(super) fn inside(&self, place: Place, text: &str, part: &Range<usize>) -> Place {
         let source = self.sources.get(place.source).map_or("", |source| source.text.as_str());
         let spelled = source.get(place.start..place.start + place.length).unwrap_or_default();
         let quote = usize::from(spelled.starts_with(['"', '\'']));
