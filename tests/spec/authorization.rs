@@ -102,7 +102,7 @@ async fn whatever_is_listed_can_be_used_and_nothing_else_wherever_one_looks() {
         let status = get_as(&gateway, &id, "/status").await;
         assert_eq!(status["tools"]["exposed"], json!(mine.len()), "{id}: {status}");
 
-        // Every fifth of the things that cost a request each, another fifth for each person.
+        // What costs a request each is asked for every fifth tool, another fifth for each person.
         for tool in (person / 5 % 5..TOOLS).step_by(5) {
             let name = name_of(tool);
             let may = mine.contains(&name);
@@ -198,9 +198,7 @@ async fn a_denied_tool_looks_like_an_unknown_one_to_the_byte() {
     );
     assert!(!seen_by_low.contains("CANARY-b") && !seen_by_low.contains("\"b\""), "{seen_by_low}");
     assert!(high.initialized().raw.contains("CANARY-b"));
-    // Of two things that a name could mean, those who see one mean that one.
-    let names = high.call("hidden", json!({})).await;
-    names.is_not_found("hidden");
+    high.call("hidden", json!({})).await.is_not_found("hidden");
 }
 
 // C5
