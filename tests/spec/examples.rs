@@ -145,6 +145,28 @@ async fn the_demo_can_be_written_down_and_goes_as_the_quickstart_does() {
     session.end().await;
 }
 
+/// The registry and the rules that the README shows, over the demo's targets.
+#[tokio::test]
+async fn the_snippets_of_the_readme_work_as_shown() {
+    let page = std::fs::read_to_string(root().join("README.md")).expect("a README");
+    let block = |language: &str, holding: &str| {
+        let mut blocks = page.split(&format!("```{language}\n")).skip(1).filter_map(|rest| rest.split("```").next());
+        blocks.find(|block| block.contains(holding)).unwrap_or_else(|| panic!("no {language} with {holding} in the README")).to_owned()
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+    let targets = "\nbackends: [{ mcp: { targets: [{ name: weather, stdio: { cmd: transom, args: [demo-target, weather] } }] } }]\n";
+    write("registry.json", &block("json", "wx_forecast_v2"));
+    write("config.yaml", &(block("yaml", "registry:") + targets));
+    write("rules.yaml", &block("yaml", "policies:\n  authentication:").replace("HASH", &"0".repeat(64)));
+    let mut session = Session::new(folder.path());
+    assert_eq!(session.run("transom validate config.yaml registry.json rules.yaml").await, Vec::<String>::new());
+    session.gateway("transom run -f config.yaml 2> gateway.log").await;
+    let printed = session.run("transom call get_forecast city=Oslo").await;
+    assert!(matches!(printed.as_slice(), [line] if line.starts_with(r#"{"temperature":"#) && line.contains(r#""sky":"#)), "{printed:?}");
+    session.end().await;
+}
+
 /// A rule over a metric that does not exist never fires, and nobody notices.
 #[tokio::test]
 async fn every_metric_that_is_alerted_on_exists() {
