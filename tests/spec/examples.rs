@@ -150,7 +150,8 @@ async fn the_demo_can_be_written_down_and_goes_as_the_quickstart_does() {
 async fn the_snippets_of_the_readme_work_as_shown() {
     let page = std::fs::read_to_string(root().join("README.md")).expect("a README");
     let block = |language: &str, holding: &str| {
-        let mut blocks = page.split(&format!("```{language}\n")).skip(1).filter_map(|rest| rest.split("```").next());
+        let fence = format!("```{language}\n");
+        let mut blocks = page.split(&fence).skip(1).filter_map(|rest| rest.split("```").next());
         blocks.find(|block| block.contains(holding)).unwrap_or_else(|| panic!("no {language} with {holding} in the README")).to_owned()
     };
     let folder = tempfile::tempdir().expect("a folder");
