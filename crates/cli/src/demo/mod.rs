@@ -204,7 +204,7 @@ mod tests {
         let bound = compiled.plan.bind(&transom_registry::Catalog { targets: vec![weather, tickets] });
         assert!(bound.problems().is_empty(), "{:?}", bound.problems());
         let listed: Vec<&str> = bound.list().map(|tool| tool.name()).collect();
-        assert_eq!(listed, ["get_forecast", "find_tickets", "get_alerts", "create_ticket", "get_ticket", "close_ticket"]);
+        assert_eq!(listed, ["get_forecast", "find_tickets", "get_alerts", "close_ticket", "create_ticket", "get_ticket"]);
         assert!(!bound.list().any(|tool| tool.json().contains("api_key")));
     }
 
