@@ -13,8 +13,9 @@ use transom_config::ProcessEnvironment;
 /// Where the client verbs look when nobody says otherwise.
 const PORT: u16 = 3000;
 
-/// What it takes.
+/// What it takes: what `run` does, and a folder.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[group(id = "demo")]
 pub struct Args {
     /// Write config, registry and the registry's tests into this folder instead, as a beginning of your own
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "port", "listen"])]
