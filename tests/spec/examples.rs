@@ -231,7 +231,10 @@ fn the_manifests_agree_with_the_config_and_with_each_other() {
     let deployment = Manifest::read("deployment.yaml");
     let container = "spec/template/spec/containers/0";
     let at = |path: &str| deployment.text(&format!("{container}/{path}"));
-    assert_eq!((at("livenessProbe/httpGet/path"), at("startupProbe/httpGet/path"), at("readinessProbe/httpGet/path")), ("/health", "/health", "/ready"));
+    assert_eq!(
+        (at("livenessProbe/httpGet/path"), at("startupProbe/httpGet/path"), at("readinessProbe/httpGet/path")),
+        ("/health", "/health", "/ready")
+    );
     // Five seconds to be noticed, 25 for calls under way.
     let grace: u64 = deployment.text("spec/template/spec/terminationGracePeriodSeconds").parse().expect("seconds");
     assert!(grace > 30, "{grace}");
@@ -240,7 +243,8 @@ fn the_manifests_agree_with_the_config_and_with_each_other() {
     assert!(config.text("listen").ends_with(&format!(":{}", at("ports/0/containerPort"))));
     assert!(config.text("metrics/listen").ends_with(&format!(":{}", at("ports/1/containerPort"))));
     assert_eq!(config.text("registry/source"), MOUNTED_REGISTRY);
-    let mounts: Vec<&str> = (0..deployment.items(&format!("{container}/volumeMounts"))).map(|number| at(&format!("volumeMounts/{number}/mountPath"))).collect();
+    let mounts: Vec<&str> =
+        (0..deployment.items(&format!("{container}/volumeMounts"))).map(|number| at(&format!("volumeMounts/{number}/mountPath"))).collect();
     assert_eq!(mounts, ["/etc/transom", "/etc/transom-registry", config.text("stateDir")]);
     assert!(!text("kubernetes/deployment.yaml").contains("subPath:"), "a file mounted that way never changes");
     assert_eq!((at("args/1"), at("args/2")), ("-f", "/etc/transom/config.yaml"));

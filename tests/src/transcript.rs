@@ -94,7 +94,8 @@ impl Session {
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
         let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
         let home_text = home.path().display().to_string();
-        let environment = [("PATH", path), ("HOME", home_text.clone()), ("XDG_STATE_HOME", home_text), ("NO_COLOR", "1".into()), ("PORT", free.to_string())];
+        let environment =
+            [("PATH", path), ("HOME", home_text.clone()), ("XDG_STATE_HOME", home_text), ("NO_COLOR", "1".into()), ("PORT", free.to_string())];
         let environment = environment.map(|(name, value)| (name.to_owned(), value)).into();
         Session { folder: folder.to_owned(), home, environment, background: Vec::new(), gateways: 0 }
     }
@@ -128,7 +129,12 @@ impl Session {
                 None => self.run(&step.command).await,
             };
             let (expected, found) = (step.expected.join("\n"), printed.join("\n"));
-            assert!(fits(&step.expected, &printed), "{place}\n$ {}\n--- expected\n{expected}\n--- printed\n{found}\n---{}", step.command, self.logs());
+            assert!(
+                fits(&step.expected, &printed),
+                "{place}\n$ {}\n--- expected\n{expected}\n--- printed\n{found}\n---{}",
+                step.command,
+                self.logs()
+            );
         }
     }
 
