@@ -8,6 +8,7 @@ mod children;
 mod discovery;
 mod eras;
 mod events;
+mod examples;
 mod exhaustion;
 mod harness;
 mod health;

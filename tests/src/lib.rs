@@ -15,6 +15,7 @@ pub mod publisher;
 pub mod stdio;
 pub mod sys;
 pub mod target;
+pub mod transcript;
 
 pub use client::{Client, Reply};
 pub use gateway::{Gateway, gateway};

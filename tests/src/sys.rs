@@ -10,6 +10,14 @@ pub fn signal(pid: i32, signal: i32) -> bool {
     unsafe { libc::kill(pid, signal) == 0 }
 }
 
+/// Sends a signal to a process group, named by its leader; `false` if there is no such group.
+#[allow(unsafe_code, reason = "kill has no safe form in the standard library")]
+pub fn signal_group(leader: i32, signal: i32) -> bool {
+    assert!(leader > 1, "a test may only signal a group it knows");
+    // SAFETY: kill takes two integers and touches no memory.
+    unsafe { libc::kill(-leader, signal) == 0 }
+}
+
 /// Ignores a signal from now on.
 #[allow(unsafe_code, reason = "signal has no safe form in the standard library")]
 pub fn ignore(signal: i32) {

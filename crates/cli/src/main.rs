@@ -35,8 +35,8 @@ struct Line {
 enum Verb {
     /// Serve what the config says
     Run(run::Args),
-    /// Serve built-in targets on port 3000 and say what to try
-    Demo(run::Args),
+    /// Serve built-in targets with a registry on port 3000 and say what to try
+    Demo(verbs::demo::Args),
     /// List the tools of a gateway
     List(list::Args),
     /// Call a tool through a gateway

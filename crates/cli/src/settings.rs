@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use transom_config::{Environment, Loaded, ProcessEnvironment, Report, Source};
 use transom_gateway::Config;
+use transom_gateway::config::OwnTools;
 use transom_upstream::TargetSpec;
 
 /// No config is larger; more on standard input is a mistake.
@@ -20,6 +21,7 @@ pub struct Settings {
     origins: Vec<Origin>,
     listen: ListenSettings,
     built_in: Vec<TargetSpec>,
+    built_in_tools: Option<OwnTools>,
 }
 
 /// Where a part of the config comes from.
@@ -73,12 +75,18 @@ impl Settings {
             }
             origins.push(if is_input { Origin::Input(standard_input()?) } else { Origin::File(path.clone()) });
         }
-        Ok(Settings { origins, listen: ListenSettings::collect(args, environment)?, built_in: Vec::new() })
+        Ok(Settings { origins, listen: ListenSettings::collect(args, environment)?, built_in: Vec::new(), built_in_tools: None })
     }
 
     /// With targets that no file has to name. A file's target of the same name takes the place of the built-in one.
     pub fn with_targets(mut self, targets: Vec<TargetSpec>) -> Settings {
         self.built_in = targets;
+        self
+    }
+
+    /// With registry entries for when no file has any of its own.
+    pub fn with_tools(mut self, tools: OwnTools) -> Settings {
+        self.built_in_tools = Some(tools);
         self
     }
 
@@ -102,6 +110,9 @@ impl Settings {
             if config.targets.iter().all(|other| other.name != target.name) {
                 config.targets.push(target.clone());
             }
+        }
+        if config.own_tools.is_none() && config.registry.is_none() {
+            config.own_tools = self.built_in_tools.clone();
         }
         Ok(Meant { config, warnings })
     }

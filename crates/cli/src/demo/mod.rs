@@ -1,9 +1,11 @@
 //! The targets that `transom demo` puts behind the gateway.
 //!
 //! Each is an ordinary MCP server over stdio, compiled into this binary and started as `transom demo-target NAME`: the
-//! gateway reaches it the way it reaches anybody's server. Nothing here uses the network.
+//! gateway reaches it the way it reaches anybody's server. Nothing here uses the network. What agents see of them is up to the
+//! registry in [`setup`].
 
 mod flaky;
+mod setup;
 mod slow;
 mod tickets;
 mod weather;
@@ -11,8 +13,11 @@ mod weather;
 use crate::failure::{Exit, Failure};
 use rmcp::transport::stdio;
 use rmcp::{ServerHandler, ServiceExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use transom_upstream::{EraChoice, Sessions, TargetSpec, Transport};
+
+pub use setup::tools;
 
 /// A built-in target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -42,9 +47,7 @@ impl DemoTarget {
 
 /// The built-in targets as a config would write them: this very program, with another verb.
 pub fn targets() -> Result<Vec<TargetSpec>, Failure> {
-    let program = std::env::current_exe().map_err(|error| {
-        Failure::new(Exit::Unexpected, format!("cannot find this program's own file, which the demo starts its targets from: {error}"))
-    })?;
+    let program = program()?;
     let spec = |target: DemoTarget| TargetSpec {
         name: target.name().into(),
         transport: Transport::Stdio {
@@ -60,6 +63,17 @@ pub fn targets() -> Result<Vec<TargetSpec>, Failure> {
         aliases: Vec::new(),
     };
     Ok(DemoTarget::ALL.into_iter().map(spec).collect())
+}
+
+/// Leaves targets and registry in a folder, as files of somebody's own.
+pub fn write(folder: &Path) -> Result<(), Failure> {
+    setup::write(folder, &program()?)
+}
+
+fn program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| {
+        Failure::new(Exit::Unexpected, format!("cannot find this program's own file, which the demo starts its targets from: {error}"))
+    })
 }
 
 /// Is that target, on standard input and output, until the input ends.
@@ -120,7 +134,7 @@ mod tests {
         names.sort();
         assert_eq!(
             names,
-            ["close_ticket", "create_ticket", "fail_on_command", "get_alerts", "get_forecast", "get_ticket", "search_tickets", "slow_echo"]
+            ["close_ticket", "create_ticket", "fail_on_command", "get_alerts", "get_ticket", "search_tickets", "slow_echo", "wx_forecast_v2"]
         );
         for tool in &tools {
             let annotations = tool.annotations.as_ref().unwrap();
@@ -136,19 +150,62 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_forecast_is_the_same_each_time_and_known_for_every_city() {
+    async fn a_forecast_is_the_same_each_time_and_known_for_every_place() {
         let client = client(weather::Weather).await;
-        let oslo = call(&client, "get_forecast", json!({"city": "Oslo"})).await;
-        assert_eq!(oslo, call(&client, "get_forecast", json!({"city": " Oslo "})).await);
-        let nowhere = call(&client, "get_forecast", json!({"city": "Ankh-Morpork", "days": 5})).await;
+        let query = |q: &str, num_days: u8, units: &str| json!({"q": q, "num_days": num_days, "api_key": "demo-key", "units": units});
+        let oslo = call(&client, "wx_forecast_v2", query("Oslo", 3, "metric")).await;
+        assert_eq!(oslo, call(&client, "wx_forecast_v2", query(" Oslo ", 3, "metric")).await);
+        let nowhere = call(&client, "wx_forecast_v2", query("Ankh-Morpork", 5, "metric")).await;
         let body = nowhere.structured_content.unwrap();
         assert_eq!(body["data"]["forecast"]["periods"].as_array().unwrap().len(), 5);
         assert_eq!(body["data"]["location"]["match"]["quality"], "approximate");
-        let refused = call(&client, "get_forecast", json!({"city": "Oslo", "days": 8})).await;
+        let refused = call(&client, "wx_forecast_v2", query("Oslo", 8, "metric")).await;
         assert_eq!(refused.is_error, Some(true));
         assert!(text(&refused).contains("1 to 7"), "{}", text(&refused));
         let alerts = call(&client, "get_alerts", json!({"region": "Vestland"})).await;
         assert!(alerts.structured_content.unwrap()["data"]["features"].is_array());
+    }
+
+    #[tokio::test]
+    async fn a_forecast_needs_a_key_and_tells_it_to_nobody_who_does_not_debug() {
+        let client = client(weather::Weather).await;
+        let refused = call(&client, "wx_forecast_v2", json!({"q": "Oslo", "api_key": "short", "units": "metric"})).await;
+        assert!(refused.is_error == Some(true) && text(&refused).contains("api_key"));
+        let quiet = call(&client, "wx_forecast_v2", json!({"q": "Oslo", "api_key": "canary-key", "units": "imperial"})).await;
+        let body = quiet.structured_content.clone().unwrap();
+        assert_eq!(body["data"]["current"]["temperature"]["unitCode"], "wmoUnit:degF");
+        assert!(!body.to_string().contains("canary-key") && !text(&quiet).contains("canary-key"));
+        let chatty = call(&client, "wx_forecast_v2", json!({"q": "Oslo", "api_key": "canary-key", "units": "metric", "debug": true})).await;
+        assert_eq!(chatty.structured_content.unwrap()["_internal"]["request"]["api_key"], "canary-key");
+    }
+
+    /// The registry over what the targets really offer: no problem, nothing quarantined, nothing raw left in sight.
+    #[tokio::test]
+    async fn the_registry_fits_the_targets() {
+        struct Nothing;
+        impl transom_registry::template::Environment for Nothing {
+            fn variable(&self, _: &str) -> Option<String> {
+                None
+            }
+            fn file(&self, _: &Path) -> Result<String, String> {
+                Err("no files here".into())
+            }
+        }
+        let offer = |target: &str, tools: Vec<Tool>| {
+            let read = |tool: &Tool| std::sync::Arc::new(transom_registry::SourceTool::read(&serde_json::to_string(tool).unwrap()).unwrap());
+            transom_registry::Offer { target: target.into(), available: true, tools: tools.iter().map(read).collect() }
+        };
+        let weather = offer("weather", client(weather::Weather).await.list_all_tools().await.unwrap());
+        let tickets = offer("tickets", client(tickets::Tickets::with_samples()).await.list_all_tools().await.unwrap());
+        let registry = tools();
+        let documents = [transom_registry::Document { name: &registry.name, text: &registry.text }];
+        let compiled = transom_registry::compile(&documents, &Nothing, &transom_registry::Options::default()).unwrap();
+        assert!(compiled.problems.is_empty(), "{:?}", compiled.problems);
+        let bound = compiled.plan.bind(&transom_registry::Catalog { targets: vec![weather, tickets] });
+        assert!(bound.problems().is_empty(), "{:?}", bound.problems());
+        let listed: Vec<&str> = bound.list().map(|tool| tool.name()).collect();
+        assert_eq!(listed, ["get_forecast", "find_tickets", "get_alerts", "close_ticket", "create_ticket", "get_ticket"]);
+        assert!(!bound.list().any(|tool| tool.json().contains("api_key")));
     }
 
     #[tokio::test]

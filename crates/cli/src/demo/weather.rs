@@ -1,4 +1,5 @@
-//! A weather service whose answers are as deep and as chatty as real ones: unit codes, station metadata, billing.
+//! A weather service as messy as real ones: short names for its arguments, a key and switches that no agent should fill in, and
+//! answers full of unit codes, station metadata and billing. The demo's registry makes `get_forecast` of it.
 //!
 //! Made from the name of the place alone, so that the same question always has the same answer.
 
@@ -16,13 +17,38 @@ pub struct Weather;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ForecastQuery {
-    /// Name of a city, such as `Oslo`. Any name has a forecast.
+    /// Location query, free text.
     #[schemars(length(min = 1, max = 100))]
-    city: String,
-    /// How many days, today included.
+    q: String,
+    /// Number of periods.
     #[serde(default = "three_days")]
     #[schemars(range(min = 1, max = 7))]
-    days: u8,
+    num_days: u8,
+    /// Customer key. Keep it secret.
+    #[schemars(length(min = 8, max = 200))]
+    api_key: String,
+    /// Unit system of the response.
+    units: Units,
+    /// Adds the request as the backend saw it. For support cases only.
+    #[serde(default)]
+    debug: bool,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum Units {
+    Metric,
+    Imperial,
+}
+
+impl Units {
+    fn temperature(self, celsius: f64, quality: &str) -> Value {
+        match self {
+            Units::Metric => measure("wmoUnit:degC", round(celsius), quality),
+            Units::Imperial => measure("wmoUnit:degF", round(celsius * 1.8 + 32.0), quality),
+        }
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -39,17 +65,24 @@ fn three_days() -> u8 {
 
 #[tool_router]
 impl Weather {
-    /// Current conditions and a daily forecast for a city. Temperatures are in degrees Celsius, wind in km/h, precipitation in mm.
-    #[tool(annotations(title = "Get forecast", read_only_hint = true, open_world_hint = false))]
-    async fn get_forecast(&self, Parameters(query): Parameters<ForecastQuery>) -> CallToolResult {
-        let city = query.city.trim();
-        if city.is_empty() || city.len() > 100 {
-            return refused("`city` must be a name of 1 to 100 bytes, such as `Oslo`");
+    /// WX point forecast, v2. See the developer portal for field reference and pricing.
+    #[tool(annotations(title = "WX forecast v2", read_only_hint = true, open_world_hint = false))]
+    async fn wx_forecast_v2(&self, Parameters(query): Parameters<ForecastQuery>) -> CallToolResult {
+        let place = query.q.trim();
+        if place.is_empty() || place.len() > 100 {
+            return refused("`q` must be 1 to 100 bytes");
         }
-        if !(1..=7).contains(&query.days) {
-            return refused("`days` must be 1 to 7");
+        if !(1..=7).contains(&query.num_days) {
+            return refused("`num_days` must be 1 to 7");
         }
-        answer(forecast(city, query.days))
+        if !(8..=200).contains(&query.api_key.len()) {
+            return refused("`api_key` is not a key of ours");
+        }
+        let mut document = forecast(place, query.num_days, query.units);
+        if query.debug {
+            document["_internal"]["request"] = json!({ "q": query.q, "num_days": query.num_days, "api_key": query.api_key });
+        }
+        answer(document)
     }
 
     /// Weather warnings in force for a region, with their severity and what to do. An empty list means there are none.
@@ -133,7 +166,7 @@ impl Dice {
     }
 }
 
-fn forecast(city: &str, days: u8) -> Value {
+fn forecast(city: &str, days: u8, units: Units) -> Value {
     let mut dice = Dice::of(city);
     let known = KNOWN.iter().find(|place| place.name.eq_ignore_ascii_case(city));
     let (name, country) = known.map_or((city, "ZZ"), |place| (place.name, place.country));
@@ -144,8 +177,8 @@ fn forecast(city: &str, days: u8) -> Value {
     let usual = 30.0 - latitude.abs() * 0.45 + dice.tenths(-4, 4);
     let sky = dice.pick(&SKIES, ("clear", "Clear sky", 1000));
     let current = json!({
-        "temperature": measure("wmoUnit:degC", round(usual), "V"),
-        "feels_like": measure("wmoUnit:degC", round(usual - dice.tenths(0, 4)), "C"),
+        "temperature": units.temperature(usual, "V"),
+        "feels_like": units.temperature(usual - dice.tenths(0, 4), "C"),
         "humidity": measure("wmoUnit:percent", dice.roll(25, 98) as f64, "V"),
         "wind": {
             "speed": measure("wmoUnit:km_h-1", dice.tenths(0, 60), "V"),
@@ -154,7 +187,7 @@ fn forecast(city: &str, days: u8) -> Value {
         "pressure": { "sea_level": measure("wmoUnit:hPa", dice.tenths(975, 1040), "V"), "tendency_code": dice.roll(0, 8) },
         "condition": condition(sky),
     });
-    let periods: Vec<Value> = (0..days).map(|day| period(day, usual, &mut dice)).collect();
+    let periods: Vec<Value> = (0..days).map(|day| period(day, usual, units, &mut dice)).collect();
     json!({
         "status": { "code": 200, "message": "OK", "deprecated_fields": ["data.current.cond_txt"] },
         "data": {
@@ -182,13 +215,13 @@ fn forecast(city: &str, days: u8) -> Value {
     })
 }
 
-fn period(day: u8, usual: f64, dice: &mut Dice) -> Value {
+fn period(day: u8, usual: f64, units: Units, dice: &mut Dice) -> Value {
     let low = usual + dice.tenths(-8, -1);
     json!({
         "offset_days": day,
         "temperature": {
-            "min": measure("wmoUnit:degC", round(low), "F"),
-            "max": measure("wmoUnit:degC", round(low + dice.tenths(2, 10)), "F"),
+            "min": units.temperature(low, "F"),
+            "max": units.temperature(low + dice.tenths(2, 10), "F"),
         },
         "precipitation": {
             "amount": measure("wmoUnit:mm", dice.tenths(0, 20), "F"),
