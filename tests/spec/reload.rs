@@ -191,7 +191,8 @@ async fn a_registry_server_in_trouble_costs_nothing_and_a_restart_serves_what_wa
     .await;
     published.publish(renamed("second").to_string());
     until_first_is(&client, "second").await;
-    assert_eq!(running.log(&["registry refreshed successfully"]).len(), 2, "{}", running.stderr());
+    // R-003-59
+    eventually("both loads are in the log", || async { running.log(&["registry refreshed successfully"]).len() == 2 }).await;
 
     for mood in [Mood::Status(500), Mood::Truncated, Mood::Redirect(elsewhere.url()), Mood::Slowly] {
         let asked = published.requests().len();
