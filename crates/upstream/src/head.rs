@@ -57,7 +57,8 @@ pub(crate) fn read(head: &[u8]) -> Result<Head, &'static str> {
                 }
             }
             17 if name.eq_ignore_ascii_case(TRANSFER_ENCODING.as_str().as_bytes()) => {
-                if coding.replace(value).is_some() || !value.eq_ignore_ascii_case(b"chunked") || minor == 0 {
+                let twice = coding.replace(value).is_some();
+                if twice || !value.eq_ignore_ascii_case(b"chunked") || minor == 0 {
                     return Err("a transfer-encoding we did not ask for");
                 }
             }
