@@ -129,6 +129,29 @@ async fn every_config_is_valid_together_with_the_registry_it_names() {
     }
 }
 
+/// What a page shows of a config can be pasted into one.
+#[tokio::test]
+async fn every_piece_of_config_on_the_pages_is_valid() {
+    let examples = copy();
+    let mut session = Session::new(examples.path());
+    session.set("REGISTRY_TOKEN", "example");
+    let targets = "\nbackends: [{ mcp: { targets: [{ name: weather, mcp: { host: a:1 } }, { name: tickets, mcp: { host: b:1 } }] } }]\n";
+    let mut seen = 0;
+    for page in files().iter().filter(|file| file.ends_with("/README.md")) {
+        let text = text(page);
+        let pieces = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        // What is indented is a part of something that stands elsewhere.
+        for piece in pieces.filter(|piece| !piece.starts_with(' ')) {
+            let file = page.replace("README.md", "piece.yaml");
+            std::fs::write(examples.path().join(&file), piece.to_owned() + targets).expect("a config");
+            let printed = session.run(&format!("transom validate {file}")).await;
+            assert!(printed.is_empty(), "{page}:\n{piece}\n{}", printed.join("\n"));
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3, "{seen}");
+}
+
 /// What `demo --write` leaves is the quickstart, and works where it was written.
 #[tokio::test]
 async fn the_demo_can_be_written_down_and_goes_as_the_quickstart_does() {

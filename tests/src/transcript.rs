@@ -169,8 +169,8 @@ impl Session {
         // Said only if they are not where everybody looks.
         let log = std::fs::read_to_string(self.folder.join("gateway.log")).unwrap_or_default();
         let side = |name: &str, usual: &str| {
-            let said = log.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(" on ")?.split_whitespace().next());
-            said.last().unwrap_or(usual).to_owned()
+            let mut said = log.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(" on ")?.split_whitespace().next());
+            said.next_back().unwrap_or(usual).to_owned()
         };
         let (admin, metrics) = (side("admin", "http://127.0.0.1:15000"), side("metrics", "http://127.0.0.1:15020"));
         for (name, value) in [("TRANSOM_URL", format!("{url}/mcp")), ("URL", url), ("ADMIN", admin), ("METRICS", metrics)] {
