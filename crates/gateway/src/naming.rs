@@ -32,6 +32,11 @@ impl Names {
         Names { rules, ..Names::default() }
     }
 
+    /// The rules in force.
+    pub fn rules(&self) -> &Naming {
+        &self.rules
+    }
+
     /// Other rules: every name is given anew.
     pub fn set_rules(&mut self, rules: Naming) {
         if self.rules != rules {

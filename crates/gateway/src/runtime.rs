@@ -230,6 +230,7 @@ impl Runtime {
         let mut number = 0;
         let mut registry_changes = self.store.changes();
         let mut told = Vec::new();
+        let mut built_from = None;
         loop {
             registry_changes.borrow_and_update();
             let slots = self.slots();
@@ -246,8 +247,15 @@ impl Runtime {
             offers.retain(|name, _| slots.iter().any(|slot| slot.name == *name));
             let views = views(&slots, &mut offers).await;
 
-            number += 1;
             let (registry, this) = (self.registry(), self.clone());
+            let material = Material::of(&views, &registry, &names);
+            if built_from.as_ref() == Some(&material) {
+                // A target that cannot be reached changes its state with every attempt; that is no news.
+                self.something_changed(&mut registry_changes).await;
+                continue;
+            }
+            built_from = Some(material);
+            number += 1;
             // Thousands of virtual tools take a while to bind; requests go on meanwhile.
             let built = tokio::task::spawn_blocking(move || {
                 let previous = this.generation.load_full();
@@ -257,7 +265,7 @@ impl Runtime {
             let Ok((next, back)) = built.await else {
                 tracing::error!("a generation could not be built; the old one stays");
                 names = Names::default();
-                self.wake.notify.notified().await;
+                self.something_changed(&mut registry_changes).await;
                 continue;
             };
             names = back;
@@ -269,11 +277,15 @@ impl Runtime {
             tracing::debug!(generation = number, tools = next.listed(crate::generation::Kind::Tool).len(), "generation is live");
             self.generation.store(Arc::new(next));
             self.live.send_replace(number);
-            tokio::select! {
-                () = self.wake.notify.notified() => {}
-                // The store lives as long as the runtime.
-                _ = registry_changes.changed() => {}
-            }
+            self.something_changed(&mut registry_changes).await;
+        }
+    }
+
+    async fn something_changed(&self, registry_changes: &mut watch::Receiver<u64>) {
+        tokio::select! {
+            () = self.wake.notify.notified() => {}
+            // The store lives as long as the runtime.
+            _ = registry_changes.changed() => {}
         }
     }
 
@@ -509,6 +521,31 @@ async fn views(slots: &[Arc<Slot>], offers: &mut HashMap<Arc<str>, Arc<CheckedOf
         views.push(View { slot: slot.clone(), status: state.status, offer: offers.get(&slot.name).cloned() });
     }
     views
+}
+
+/// What a generation is built from. The same material makes the same generation.
+#[derive(PartialEq)]
+struct Material {
+    /// Each target, whether it is in service, and what it offers, by address: nothing of it is changed in place, and the
+    /// generation that was built from it keeps it alive.
+    targets: Vec<(usize, bool, usize)>,
+    registry: usize,
+    naming: Naming,
+}
+
+impl Material {
+    fn of(views: &[View], registry: &Registry, names: &Names) -> Material {
+        let offer = |view: &View| view.offer.as_ref().map_or(0, |offer| Arc::as_ptr(offer) as usize);
+        Material {
+            targets: views.iter().map(|view| (Arc::as_ptr(&view.slot) as usize, view.available(), offer(view))).collect(),
+            registry: match registry {
+                Registry::None => 0,
+                Registry::Awaited => 1,
+                Registry::Loaded(loaded) => Arc::as_ptr(loaded) as usize,
+            },
+            naming: names.rules().clone(),
+        }
+    }
 }
 
 /// What showed only when the plan met the catalog, said once for as long as it stays.

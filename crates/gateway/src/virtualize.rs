@@ -202,7 +202,8 @@ impl Virtualize {
             param_headers: prepared.param_headers,
             timeout,
         });
-        let result = match next.run(source_call).await {
+        // Boxed: the way to a target is the largest part of a call's future, and five rooms above would carry it along.
+        let result = match Box::pin(next.run(source_call)).await {
             Ok(result) => result,
             Err(Failure::Refused { server, error }) => {
                 return Err(Failure::Refused { error: self.masked(mask.as_deref(), &target, error), server });
