@@ -587,6 +587,9 @@ async fn one_principal_cannot_take_all_sessions_and_streams() {
     assert_eq!(gateway.post_mcp(&[("x-api-key", KEY)], hello.to_string()).await.status, 200, "others do not notice");
     assert_eq!(gateway.send("DELETE", "/mcp", &[("authorization", &greedy), ("mcp-session-id", &last)], "").await.status, 200);
     assert_eq!(gateway.post_mcp(&[("authorization", &greedy)], hello.to_string()).await.status, 200, "an ended session makes room");
+    tokio::time::sleep(Duration::from_millis(6_100)).await;
+    assert_eq!(gateway.post_mcp(&[("authorization", &greedy)], hello.to_string()).await.status, 200, "sessions at rest make room for their owner");
+    assert_eq!(client.call("hello", json!({})).await.status, 200, "and their ids stay good");
 
     let mut streams = Vec::new();
     for number in 0..32 {

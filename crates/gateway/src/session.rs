@@ -37,6 +37,9 @@ const IN_FLIGHT: usize = 1_024;
 const OWED: usize = 64;
 const ENDED: usize = 100_000;
 const SHARDS: usize = 16;
+/// A principal with too many sessions gives up those that have rested for so long, and so many at a time.
+const RESTED: Duration = Duration::from_secs(5);
+const FORGOTTEN: usize = 25;
 /// The longest session id we look at.
 const LONGEST: usize = 1024;
 
@@ -318,6 +321,35 @@ impl Sessions {
         }
     }
 
+    /// Forgets those of a principal's sessions that have rested longest, to make room for another one of its own. Their ids
+    /// stay good; sessions of others are never touched.
+    fn make_room(&self, principal: &Principal, listening: &HashSet<SessionKey>) -> Vec<SessionKey> {
+        let now = now();
+        let rests = |session: &Session| {
+            session.belongs_to(principal)
+                && now.saturating_sub(session.last_used.load(Relaxed)) >= RESTED.as_secs()
+                && session.in_flight.lock().is_ok_and(|calls| calls.is_empty())
+                && !listening.contains(&session.key)
+        };
+        let mut resting: Vec<(u64, SessionKey, String)> = Vec::new();
+        for shard in &self.shards {
+            let Ok(shard) = shard.lock() else { continue };
+            let own = shard.iter().filter(|(_, held)| rests(&held.session));
+            resting.extend(own.map(|(token, held)| (held.session.last_used.load(Relaxed), held.session.key, token.clone())));
+        }
+        resting.sort_unstable_by_key(|(last_used, ..)| *last_used);
+        let mut forgotten = Vec::new();
+        for (_, key, token) in resting.into_iter().take(FORGOTTEN) {
+            if let Ok(mut shard) = self.shard(&token).lock()
+                && shard.remove(&token).is_some()
+            {
+                self.count.fetch_sub(1, Relaxed);
+                forgotten.push(key);
+            }
+        }
+        forgotten
+    }
+
     /// Forgets sessions that nobody has used for long or that never got past `initialize`. Their ids stay good.
     pub fn sweep(&self, listening: &HashSet<SessionKey>) -> Vec<SessionKey> {
         let now = now();
@@ -363,6 +395,18 @@ impl SessionStage {
         instructions(&policy.sight(&context.generation, &viewer, &self.runtime.metrics))
     }
 
+    /// Forgets sessions of a principal that rest, so that it can have another; whether there were any.
+    fn make_room(&self, principal: &Principal) -> bool {
+        if principal.is_anonymous() {
+            return false;
+        }
+        let forgotten = self.runtime.sessions.make_room(principal, &self.runtime.hub.listening());
+        for session in &forgotten {
+            self.runtime.session_ended(*session);
+        }
+        !forgotten.is_empty()
+    }
+
     /// The session of a message. An id that is present must be good, whatever the era claims to be.
     fn session_of<M>(&self, message: &Identified<M>) -> Result<Option<Arc<Session>>, Failure> {
         let session = self.find_session(message)?;
@@ -378,7 +422,12 @@ impl SessionStage {
             return Ok(Some(session.clone()));
         }
         let Some(token) = &message.context.session_id else { return Ok(None) };
-        match self.runtime.sessions.open(token, &message.principal) {
+        let open = || self.runtime.sessions.open(token, &message.principal);
+        let opened = match open() {
+            Opened::Full if self.make_room(&message.principal) => open(),
+            opened => opened,
+        };
+        match opened {
             Opened::Yes(session) => {
                 session.ready.store(true, Relaxed);
                 Ok(Some(session).filter(|_| message.context.era == Era::Legacy))
@@ -470,7 +519,11 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                     session.abilities.store(abilities.bits(), Relaxed);
                     return Ok(Answer::Result(initialize_result(&context.generation, self.instructions(&context), revision)));
                 }
-                let created = self.runtime.sessions.create(revision, abilities, client_info, &principal);
+                let create = || self.runtime.sessions.create(revision, abilities, client_info.clone(), &principal);
+                let created = match create() {
+                    None if self.make_room(&principal) => create(),
+                    created => created,
+                };
                 let (token, _) = created.ok_or_else(|| Failure::rejected(Reject::SessionCap, "Too many sessions; try again later"))?;
                 Ok(Answer::Session(initialize_result(&context.generation, self.instructions(&context), revision), token))
             }
