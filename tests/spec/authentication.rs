@@ -670,11 +670,11 @@ async fn a_principal_that_is_taken_out_of_the_config_loses_its_streams_within_a_
     assert_eq!(call_with(&gateway, &[("x-api-key", "another key".replace(' ', "-").as_str())]).await.status, 401);
     assert!(tokio::time::timeout(Duration::from_millis(300), of_token.next()).await.is_err(), "who is still welcome keeps its streams");
     assert_eq!(issuer.asked(), 1, "the keys of an issuer that stays are kept");
-    let anonymous_before = call_with(&gateway, &[]).await.status;
-    gateway.reconfigure(|config| config.authentication = None);
-    assert_eq!((anonymous_before, call_with(&gateway, &[]).await.status), (401, 200), "on loopback authentication may be switched off");
-    all_end(vec![("of a token", of_token)], Duration::from_secs(1)).await;
-    assert_eq!(call_with(&gateway, &[("authorization", "Bearer whatever")]).await.status, 200, "nobody looks at credentials that nobody asked for");
+    // Half of a config file can be a whole one: what guards something does not fall away while it runs.
+    let after_a_restart = gateway.reconfigure(|config| config.authentication = None);
+    assert_eq!(after_a_restart, ["policies.authentication"]);
+    assert_eq!(call_with(&gateway, &[]).await.status, 401);
+    assert!(tokio::time::timeout(Duration::from_millis(300), of_token.next()).await.is_err(), "and nobody notices");
 }
 
 // C3, C6, D4: what a client shows us is ours alone.

@@ -302,17 +302,21 @@ async fn local_tools_are_answered_in_place() {
         local("mocked", json!({"type": "mock", "mock_response": {"answer": 42}})),
         local("sum", json!({"type": "builtin", "handler": "calculator"})),
         local("about", json!({"type": "internal", "handler": "gateway_status"})),
+        json!({"name": "find", "description": "Looks for tools", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+            "implementation": {"type": "internal", "handler": "catalog_search"}}),
     ]});
     let gateway = gateway().target(&weather).registry(&registry).start().await;
     let client = gateway.client().await;
-    assert_eq!(in_order(&client).await, ["mocked", "sum", "about", "fetch_weather", "stations"]);
+    assert_eq!(in_order(&client).await, ["mocked", "sum", "about", "find", "fetch_weather", "stations"]);
+    let found = client.call("find", json!({"query": "raw weather?"})).await;
+    assert_eq!(found.structured()["tools"][0]["name"], "fetch_weather", "{}", found.raw);
     assert_eq!(client.call("mocked", json!({})).await.structured(), &json!({"answer": 42}));
     assert!(client.call("sum", json!({"expression": "2+2*3"})).await.text().contains('8'));
     assert_eq!(client.call("about", json!({})).await.structured()["targets"], json!({"configured": 1, "connected": 1}));
     let invoked = gateway.post("/tools/sum/invoke", &json!({"arguments": {"expression": "1+1"}})).await.json();
     assert_eq!((invoked["success"].as_bool(), &invoked["server"]), (Some(true), &Value::Null), "{invoked}");
     weather.stop();
-    gateway.until_listed(&["mocked", "sum", "about"]).await;
+    gateway.until_listed(&["mocked", "sum", "about", "find"]).await;
     assert!(client.call("sum", json!({"expression": "2+2"})).await.text().contains('4'), "no target is needed");
 }
 

@@ -122,7 +122,7 @@ async fn invoke_says_when_a_target_is_down() {
     assert!(!response.json()["error"]["code"].is_null());
     // Its tools are in no list, but not forgotten.
     let names = |tools: Value| tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
-    assert!(!names(gateway.get("/tools").await.json()).contains(&"search".to_owned()));
+    eventually("its tools leave the list", || async { !names(gateway.get("/tools").await.json()).contains(&"search".to_owned()) }).await;
     let all = gateway.get("/tools?status=all").await.json();
     assert!(names(all.clone()).contains(&"search".to_owned()));
     assert!(all.as_array().unwrap().iter().any(|tool| tool["status"] == "unavailable"));

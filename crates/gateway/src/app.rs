@@ -134,16 +134,40 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
     let drain = config.drain;
     let started_with = Arc::new(config);
     let configs = watch::Sender::new(started_with.clone());
-    tokio::spawn(keep_registry_configured(runtime.clone(), configs.subscribe()));
+    tokio::spawn(keep_configured(runtime.clone(), configs.subscribe()));
     let handle = Handle { runtime, started_with, bind, configs };
     Ok(Bound { main, admin, metrics, addresses, tls, handle, drain, ended })
 }
 
-/// Gives the registry's store every new config, one after the other; of several that came meanwhile, the last.
-async fn keep_registry_configured(runtime: Arc<Runtime>, mut configs: watch::Receiver<Arc<Config>>) {
-    while configs.changed().await.is_ok() {
-        let config = configs.borrow_and_update().clone();
-        runtime.store.reconfigure(&config, target_names(&config.targets)).await;
+/// Follows every new config, one after the other; of several that came meanwhile, the last. First the registry, then the
+/// targets: until the registry that belongs to them is there, nobody knows which of their tools may be seen.
+async fn keep_configured(runtime: Arc<Runtime>, mut configs: watch::Receiver<Arc<Config>>) {
+    let mut versions = runtime.store.changes();
+    'next: while configs.changed().await.is_ok() {
+        loop {
+            let config = configs.borrow_and_update().clone();
+            runtime.store.reconfigure(&config, target_names(&config.targets)).await;
+            versions.borrow_and_update();
+            if !runtime.store.is_settled() {
+                tracing::warn!("the registry of the changed config cannot be read yet; the old targets and the old registry stay until it can");
+            }
+            let mut outdated = false;
+            while !outdated && !runtime.store.is_settled() {
+                tokio::select! {
+                    _ = versions.changed() => {}
+                    newer = configs.changed() => match newer {
+                        Ok(()) => outdated = true,
+                        Err(_) => return,
+                    },
+                }
+            }
+            if outdated {
+                continue;
+            }
+            runtime.set_naming(config.naming.clone());
+            runtime.set_targets(config.targets.clone());
+            continue 'next;
+        }
     }
 }
 
@@ -255,8 +279,12 @@ impl Bound {
 impl Handle {
     /// Makes the running gateway look like this config: targets come, go and change; naming, hosts and origins change.
     /// Listeners stay where they are. Returns the settings that differ from what runs and need a restart.
-    pub fn reconfigure(&self, config: Config) -> Vec<String> {
+    ///
+    /// What guards something does not fall away while it runs: half of a config file can be a whole one. Authentication, rules and the
+    /// registry can be changed, but to be without them takes a restart.
+    pub fn reconfigure(&self, mut config: Config) -> Vec<String> {
         let current = &self.started_with;
+        let running = self.configs.borrow().clone();
         let mut needs_restart = Vec::new();
         let mut note = |changed: bool, what: &str| {
             if changed {
@@ -273,12 +301,13 @@ impl Handle {
         note(current.session_key != config.session_key, "sessionKey");
         note(current.state_dir != config.state_dir, "stateDir");
         note(current.allow_unauthenticated != config.allow_unauthenticated, "allowUnauthenticated");
-        // What others can reach does not open up to everybody while it runs.
-        let opens_up = config.authentication.is_none() && !self.bind.is_loopback() && !current.allow_unauthenticated;
-        note(opens_up, "policies.authentication");
-        if !opens_up {
-            self.runtime.authentication.replace(config.authentication.clone());
-        }
+        note(config.authentication.is_none() && running.authentication.is_some(), "policies.authentication");
+        note(config.authorization.is_none() && running.authorization.is_some(), "policies.authorization");
+        note(config.registry.is_none() && running.registry.is_some(), "registry");
+        config.authentication = config.authentication.or_else(|| running.authentication.clone());
+        config.authorization = config.authorization.or_else(|| running.authorization.clone());
+        config.registry = config.registry.or_else(|| running.registry.clone());
+        self.runtime.authentication.replace(config.authentication.clone());
         self.runtime.gate.store(Arc::new(Gate::new(&config.allowed_hosts, &config.allowed_origins, self.bind)));
         if let Ok(mut readiness) = self.runtime.readiness.lock() {
             *readiness = config.readiness;
@@ -292,8 +321,6 @@ impl Handle {
             // Counts begin anew: they were kept under other limits.
             self.runtime.limits.store(Arc::new(Limits::new(&config.limits)));
         }
-        self.runtime.set_naming(config.naming.clone());
-        self.runtime.set_targets(config.targets.clone());
         self.configs.send_replace(Arc::new(config));
         needs_restart
     }

@@ -280,6 +280,8 @@ impl Failure {
             Failure::Rejected { reason: Reject::UnknownMethod, .. } if era == Era::Modern => StatusCode::NOT_FOUND,
             Failure::Rejected { reason, .. } => reason.status(),
             Failure::Challenged(challenge) => challenge.reason.status(),
+            // Clients of the legacy era take a status like this for the end of their connection, and lose their session over it.
+            Failure::Limited { .. } if era == Era::Legacy => StatusCode::OK,
             Failure::Limited { reason, .. } => reason.status(),
             Failure::Upstream { error: CallError::Overloaded, .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::OK,

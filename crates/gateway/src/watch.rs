@@ -7,6 +7,7 @@
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::Read;
@@ -59,30 +60,37 @@ impl Drop for Changes {
     }
 }
 
+/// A config may be written by hand and in parts, and half of a YAML file can be a whole one.
+const CONFIG_PACE: Pace = Pace { quiet: Duration::from_millis(300), ..PACE };
+/// A file that cannot be read for so long is gone.
+const AWAY: Duration = Duration::from_secs(2);
+
 /// Watches files, from now on: call it before reading them, and no change is missed.
 pub fn watch(paths: Vec<PathBuf>) -> std::io::Result<Changes> {
-    watch_at(paths, PACE)
+    watch_at(paths, CONFIG_PACE)
 }
 
 pub(crate) fn watch_at(paths: Vec<PathBuf>, pace: Pace) -> std::io::Result<Changes> {
     let (wake, woken) = sync_channel(1);
     let (sender, counter) = watch::channel(0);
     let stop = Arc::new(AtomicBool::new(false));
-    let mut files = Files { known: paths.iter().map(|path| digest(path)).collect(), paths };
+    let known = |path: &PathBuf| Known { path: path.clone(), digest: digest(path), away_since: None, told: false };
+    let mut files = Files { files: paths.iter().map(known).collect(), patience: AWAY };
     let mut eyes = Eyes { wake: wake.clone(), broken: Arc::default(), watching: BTreeSet::new(), watcher: None };
-    eyes.look_at(directories(&files.paths));
+    eyes.look_at(&paths);
     let stopped = Arc::clone(&stop);
     std::thread::Builder::new().name("file-watch".into()).spawn(move || {
         loop {
             // Timeout or event: look either way.
-            if woken.recv_timeout(pace.poll).is_ok() && !stopped.load(Ordering::Relaxed) {
+            let wait = if files.some_are_away() { pace.poll.min(AWAY) } else { pace.poll };
+            if woken.recv_timeout(wait).is_ok() && !stopped.load(Ordering::Relaxed) {
                 settle(&woken, pace);
             }
             if stopped.load(Ordering::Relaxed) {
                 return;
             }
             // First the watch, then the content: what changes in between raises an event.
-            eyes.look_at(directories(&files.paths));
+            eyes.look_at(&paths);
             if files.have_changed() {
                 sender.send_modify(|count| *count += 1);
             }
@@ -98,27 +106,50 @@ fn settle(woken: &Receiver<()>, pace: Pace) {
 }
 
 struct Files {
-    paths: Vec<PathBuf>,
-    known: Vec<Option<u64>>,
+    files: Vec<Known>,
+    /// A file that cannot be read for so long is gone, and not being replaced.
+    patience: Duration,
+}
+
+/// A file as it was found last.
+struct Known {
+    path: PathBuf,
+    digest: Option<u64>,
+    away_since: Option<Instant>,
+    told: bool,
 }
 
 impl Files {
-    /// A file that cannot be read now counts as unchanged: it is being replaced, or there is nothing to load.
+    /// A file that cannot be read at the moment counts as unchanged: it is being replaced. One that stays away is told of once, so that
+    /// whoever loads it can say so.
     fn have_changed(&mut self) -> bool {
         let mut changed = false;
-        for (path, known) in self.paths.iter().zip(&mut self.known) {
-            let now = digest(path);
-            if now.is_some() && now != *known {
-                *known = now;
-                changed = true;
+        for known in &mut self.files {
+            match digest(&known.path) {
+                Some(now) => {
+                    changed |= known.digest != Some(now) || known.told;
+                    (known.digest, known.away_since, known.told) = (Some(now), None, false);
+                }
+                None if known.digest.is_none() || known.told => {}
+                None => {
+                    known.told = known.away_since.get_or_insert_with(Instant::now).elapsed() >= self.patience;
+                    changed |= known.told;
+                }
             }
         }
         changed
+    }
+
+    /// Whether some file is away and nobody knows yet.
+    fn some_are_away(&self) -> bool {
+        self.files.iter().any(|known| known.away_since.is_some() && !known.told)
     }
 }
 
 fn digest(path: &Path) -> Option<u64> {
     let mut content = Vec::new();
+    // To open anything but a file may take for ever.
+    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     File::open(path).ok()?.take(LARGEST_FILE + 1).read_to_end(&mut content).ok()?;
     let mut hasher = DefaultHasher::new();
     hasher.write(&content);
@@ -127,6 +158,12 @@ fn digest(path: &Path) -> Option<u64> {
 
 /// A directory and which one it is: after `rm -r` and `mkdir` the name is the same and the watch is lost.
 type Directory = (PathBuf, u64);
+
+/// What the files are called, and the files that their symlinks lead to.
+fn names(paths: &[PathBuf]) -> BTreeSet<OsString> {
+    let real = paths.iter().filter_map(|path| path.canonicalize().ok());
+    paths.iter().cloned().chain(real).filter_map(|path| path.file_name().map(ToOwned::to_owned)).collect()
+}
 
 /// Where the files are, and where the files are that their symlinks lead to.
 fn directories(paths: &[PathBuf]) -> BTreeSet<Directory> {
@@ -158,12 +195,13 @@ struct Eyes {
 }
 
 impl Eyes {
-    fn look_at(&mut self, directories: BTreeSet<Directory>) {
+    fn look_at(&mut self, paths: &[PathBuf]) {
+        let directories = directories(paths);
         let broken = self.broken.swap(false, Ordering::Relaxed);
         if self.watcher.is_some() && !broken && directories == self.watching {
             return;
         }
-        match self.armed(&directories) {
+        match self.armed(&directories, names(paths)) {
             Ok(watcher) => {
                 self.watcher = Some(watcher);
                 self.watching = directories;
@@ -176,13 +214,20 @@ impl Eyes {
         }
     }
 
-    fn armed(&self, directories: &BTreeSet<Directory>) -> notify::Result<RecommendedWatcher> {
+    fn armed(&self, directories: &BTreeSet<Directory>, names: BTreeSet<OsString>) -> notify::Result<RecommendedWatcher> {
         let (wake, broken) = (self.wake.clone(), Arc::clone(&self.broken));
+        let folders: Vec<PathBuf> = directories.iter().map(|(folder, _)| folder.clone()).collect();
+        // A busy neighbour must not keep us from looking. What Kubernetes swaps begins with two dots.
+        let concerns_us = move |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default();
+            names.contains(name) || name.as_encoded_bytes().starts_with(b"..") || folders.contains(path)
+        };
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             match event {
                 // Reading a file is an event too: without this line each look would cause the next.
                 Ok(event) if is_mere_reading(event.kind) => return,
                 Ok(event) if event.need_rescan() => broken.store(true, Ordering::Relaxed),
+                Ok(event) if !event.paths.is_empty() && !event.paths.iter().any(&concerns_us) => return,
                 Ok(_) => {}
                 Err(_) => broken.store(true, Ordering::Relaxed),
             }
@@ -312,6 +357,57 @@ mod tests {
             fs::write(inner.join("config.yaml"), text).unwrap();
             assert!(is_told(&mut changes).await, "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_stays_away_is_told_of_once_and_so_is_its_return() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.yaml");
+        fs::write(&file, "one").unwrap();
+        let mut changes = watched(&file);
+        fs::remove_file(&file).unwrap();
+        assert!(tokio::time::timeout(Duration::from_secs(8), changes.changed()).await.is_ok(), "gone");
+        assert!(is_left_alone(&mut changes).await, "only once");
+        fs::write(&file, "one").unwrap();
+        assert!(is_told(&mut changes).await, "back");
+        assert!(is_left_alone(&mut changes).await);
+    }
+
+    #[tokio::test]
+    async fn a_pipe_in_place_of_a_file_does_not_stop_the_watch() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.yaml");
+        fs::write(&file, "one").unwrap();
+        let mut changes = watched(&file);
+        fs::remove_file(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, "two").unwrap();
+        assert!(is_told(&mut changes).await);
+    }
+
+    #[tokio::test]
+    async fn a_busy_neighbour_does_not_delay_the_news() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.yaml");
+        fs::write(&file, "one").unwrap();
+        let pace = Pace { longest: Duration::from_secs(20), ..QUICK };
+        let mut changes = watch_at(vec![file.clone()], pace).unwrap();
+        let (log, over) = (dir.path().join("app.log"), Arc::new(AtomicBool::new(false)));
+        let busy = std::thread::spawn({
+            let over = Arc::clone(&over);
+            move || {
+                while !over.load(Ordering::Relaxed) {
+                    fs::write(&log, "x").unwrap();
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        });
+        fs::write(&file, "two").unwrap();
+        assert!(is_told(&mut changes).await);
+        over.store(true, Ordering::Relaxed);
+        busy.join().unwrap();
     }
 
     #[tokio::test]

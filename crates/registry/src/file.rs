@@ -4,7 +4,7 @@
 //! text, so that every later complaint can point at the very characters. Entries with an error come out too: their source
 //! must be withdrawn all the same. What the parts mean together is the business of [`compile`](mod@crate::compile).
 
-use crate::name::is_sound;
+use crate::name::{is_portable, is_sound};
 use crate::pin::OnDrift;
 use crate::problem::{Code, Problem, Severity, did_you_mean};
 use crate::result::{Errors, OnMissing, OnUnshaped, PATH_WORDS, SCHEMAS};
@@ -757,6 +757,10 @@ impl<'d> Reader<'d, '_> {
             let message = format!("{}: this cannot be the name of a tool", self.subject());
             let help = "1 to 128 bytes, no blanks around it, no control, invisible or direction-changing characters";
             self.error(Code::BadName, name.at.clone(), message, "not a name", Some(help.into()));
+        } else if !is_portable(&name.text) {
+            let message = format!("{}: some LLM providers refuse this name", self.subject());
+            let help = "at most 64 letters, digits, `_` and `-` please all of them";
+            self.warning(Code::BadName, name.at.clone(), message, "not a name everywhere", Some(help.into()));
         }
         tool.name = Some(name);
     }

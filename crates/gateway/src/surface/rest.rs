@@ -172,7 +172,7 @@ fn failed(failure: &Failure) -> Reply {
             return refusal(StatusCode::BAD_REQUEST, "invalid_arguments", "the arguments do not fit the tool's input schema", value!(violations));
         }
         Failure::Absent { .. } => (StatusCode::SERVICE_UNAVAILABLE, "upstream_unavailable"),
-        Failure::Limited { reason, .. } => (failure.status(Era::Legacy), reason.label()),
+        Failure::Limited { reason, .. } => (failure.status(Era::Modern), reason.label()),
         Failure::Challenged(challenge) => (failure.status(Era::Legacy), challenge.reason.label()),
         Failure::InvalidParams(_) => (StatusCode::BAD_REQUEST, "invalid_arguments"),
         Failure::Refused { .. } => (StatusCode::BAD_GATEWAY, "target_error"),
