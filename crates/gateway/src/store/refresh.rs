@@ -5,7 +5,7 @@
 
 use super::client::{Answer, FetchError, RegistryClient};
 use super::documents::Fetched;
-use super::{Cache, Good, Origin, Outcome, RegistryStore, Rejected, Source, is_configured, meaning};
+use super::{Cache, Good, Origin, Outcome, RegistryStore, Rejected, Source, Words, is_configured, meaning};
 use crate::config::{Config, OnStart, RegistryLocation};
 use crate::metrics::Reload;
 use crate::watch::{Changes, watch_at};
@@ -205,7 +205,7 @@ impl RegistryStore {
             (false, Some(current)) if cause != Cause::News => {
                 // After a rollback this is not what the sources say, and stays so.
                 let verdict = self.job(current.documents.clone(), current.origin).run().await;
-                self.conclude(verdict, current.origin).map_err(|rejected| self.blame(&rejected))
+                self.conclude(verdict, current.origin, Words::Other).map_err(|rejected| self.blame(&rejected))
             }
             _ => {
                 if asked && failures.is_empty() {
@@ -281,7 +281,7 @@ impl RegistryStore {
             let documents: Vec<Fetched> = candidates.iter().map(|candidate| candidate.document.clone()).collect();
             let origin = if candidates.iter().any(|candidate| candidate.cached) { Origin::Cache } else { Origin::Source };
             let verdict = self.job(documents.clone(), origin).run().await;
-            match self.conclude(verdict, origin) {
+            match self.conclude(verdict, origin, Words::OfAllSources) {
                 Ok(outcome) => {
                     self.went_live(candidates.into_iter().map(|candidate| (candidate.document, candidate.cached)), &complaint);
                     if origin == Origin::Source {

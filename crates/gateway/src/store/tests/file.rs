@@ -305,6 +305,51 @@ async fn another_config_counts_at_once_and_restarts_nothing_that_stays() {
 }
 
 #[tokio::test]
+async fn a_plan_that_stands_in_for_new_sources_is_not_settled_until_they_are_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, other, same] = ["registry.json", "other.json", "same.json"].map(|name| dir.path().join(name));
+    fs::write(&file, registry(&["a"])).unwrap();
+    let first = config(vec![file_source(&file)]);
+    assert!(store(&Config::default()).is_settled(), "there is nothing to wait for");
+    assert!(!store(&first).is_settled(), "nothing is live yet");
+    let store = started(&first).await;
+    assert!(store.is_settled());
+    let targets = || vec!["t".to_owned()];
+
+    // Neither silence nor nonsense of the new source settles anything, and compiling the old plan again does not either.
+    store.reconfigure(&config(vec![file_source(&file), file_source(&other)]), targets()).await;
+    assert!(!store.is_settled());
+    store.reconfigure(&config(vec![file_source(&file), file_source(&other)]), vec!["t".into(), "u".into()]).await;
+    fs::write(&other, "{").unwrap();
+    store.reload().await.unwrap_err();
+    assert_eq!((tools(&store), store.is_settled()), (vec!["a".to_owned()], false));
+    let mut changes = store.changes();
+    changes.mark_unchanged();
+    fs::write(&other, registry(&["o"])).unwrap();
+    tokio::time::timeout(Duration::from_secs(10), changes.changed()).await.expect("a new plan").unwrap();
+    assert_eq!((tools(&store), store.is_settled()), (vec!["a".to_owned(), "o".to_owned()], true), "whoever is told finds it settled");
+
+    // A source that is gone counts too, and so does going back.
+    store.reconfigure(&config(vec![file_source(&same)]), vec!["t".into(), "u".into()]).await;
+    assert!(!store.is_settled());
+    store.reconfigure(&first, targets()).await;
+    assert_eq!((tools(&store), store.is_settled()), (vec!["a".to_owned()], true));
+
+    // A new source that says what the old one said: another plan is not needed, but who waits is told.
+    store.reconfigure(&config(vec![file_source(&same)]), targets()).await;
+    assert!(!store.is_settled());
+    let version = store.current().unwrap().version;
+    let mut changes = store.changes();
+    changes.mark_unchanged();
+    fs::write(&same, registry(&["a"])).unwrap();
+    tokio::time::timeout(Duration::from_secs(10), changes.changed()).await.expect("who waits is told").unwrap();
+    assert_eq!((store.current().unwrap().version, store.is_settled()), (version, true));
+
+    store.reconfigure(&Config::default(), targets()).await;
+    assert!(store.is_settled());
+}
+
+#[tokio::test]
 async fn retry_starts_without_a_registry_and_takes_it_when_it_comes() {
     // F10
     let dir = tempfile::tempdir().unwrap();
