@@ -30,7 +30,7 @@ use std::hash::RandomState;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use transom_registry::{Plan, Problem};
 
 /// So many problems of one version are logged.
@@ -78,6 +78,8 @@ struct Source {
     good: Option<Good>,
     /// Attempts in a row that left us without what the source says.
     failures: u32,
+    /// Told when they are over.
+    recovered: Arc<Notify>,
     error: Option<String>,
 }
 
@@ -469,7 +471,7 @@ impl State {
 
 impl Source {
     fn new(client: RegistryClient) -> Source {
-        Source { client: Arc::new(client), latest: None, good: None, failures: 0, error: None }
+        Source { client: Arc::new(client), latest: None, good: None, failures: 0, recovered: Arc::default(), error: None }
     }
 
     /// Whether it said something that is not live because it cannot be.
@@ -477,11 +479,18 @@ impl Source {
         self.latest.as_ref().is_some_and(|latest| self.good.as_ref().is_none_or(|good| good.cached || good.document != *latest))
     }
 
+    /// It says what is accepted of it. Whoever waits longer because it was not so need not.
+    fn is_well(&mut self) {
+        self.error = None;
+        if std::mem::take(&mut self.failures) > 0 {
+            self.recovered.notify_waiters();
+        }
+    }
+
     fn went_live(&mut self, document: Fetched, cached: bool) {
         if !cached {
             self.latest = Some(document.clone());
-            self.failures = 0;
-            self.error = None;
+            self.is_well();
         }
         self.good = Some(Good { document, cached });
     }

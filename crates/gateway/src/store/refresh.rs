@@ -14,6 +14,7 @@ use futures_util::future::join_all;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// A server is not asked more often, whatever the config says.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
@@ -266,10 +267,7 @@ impl RegistryStore {
                     news = true;
                 }
                 Ok(_) if source.is_rejected() => source.failures = source.failures.saturating_add(1),
-                Ok(_) => {
-                    source.failures = 0;
-                    source.error = None;
-                }
+                Ok(_) => source.is_well(),
             }
         }
         (news, failures)
@@ -410,10 +408,17 @@ impl RegistryStore {
     /// Asks a server again and again: at the interval, or sooner as long as something is wrong.
     fn spawn_refresh_loop(self: &Arc<Self>, client: Arc<RegistryClient>, interval: Duration) -> Task {
         let store = Arc::downgrade(self);
+        let recovered = self.recovered(&client);
         Task(tokio::spawn(async move {
             loop {
+                // It hears from here on, also while the pause is worked out.
+                let well_again = recovered.notified();
                 let Some(pause) = store.upgrade().map(|store| store.pause(&client, interval)) else { return };
-                tokio::time::sleep(pause).await;
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    // Somebody else has read it with success: what is left of a long wait counts no more.
+                    () = well_again => continue,
+                }
                 let Some(store) = store.upgrade() else { return };
                 // A failure is in the log and in the status; the next round is due all the same.
                 let _ = store.read(vec![client.clone()], Cause::News).await;
@@ -459,6 +464,12 @@ impl RegistryStore {
 
     fn secret_files(&self) -> Vec<PathBuf> {
         self.current().map_or_else(Vec::new, |current| current.readings.files().map(ToOwned::to_owned).collect())
+    }
+
+    /// Told when this source is well again; never, if it has left the config.
+    fn recovered(&self, client: &Arc<RegistryClient>) -> Arc<Notify> {
+        let state = self.state();
+        state.sources.iter().find(|source| Arc::ptr_eq(&source.client, client)).map_or_else(Arc::default, |source| source.recovered.clone())
     }
 
     fn pause(&self, client: &Arc<RegistryClient>, interval: Duration) -> Duration {

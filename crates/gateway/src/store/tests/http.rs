@@ -188,6 +188,32 @@ async fn whatever_a_server_does_the_last_good_stays_and_the_next_good_is_taken()
 }
 
 #[tokio::test]
+async fn a_reload_or_an_update_that_succeeds_ends_the_long_wait_of_the_poll() {
+    // L6: success resets, whoever had it
+    let good = registry(&["a"]);
+    let server = Server::start(ok(&good)).await;
+    let store = started(&often(server.source())).await;
+    for by_reload in [true, false] {
+        server.say(status("500 Internal Server Error"));
+        // After the fifth failure the next question is 1.4 s away at least.
+        until("long waits", || store.state().sources[0].failures >= 5).await;
+        server.say(ok(&good));
+        let since = Instant::now();
+        if by_reload {
+            assert_eq!(store.reload().await, Ok(Outcome::Unchanged));
+        } else {
+            store.update(vec![fetched("http://registry.test/tools", good.clone())], Origin::Source).unwrap();
+        }
+        let asked = server.asked();
+        until("the next poll", || server.asked() > asked).await;
+        let waited = since.elapsed();
+        assert!(waited < Duration::from_millis(1300), "the next poll came after {waited:?}, by_reload={by_reload}");
+        // Nor is it asked at once: somebody just did.
+        assert!(waited >= Duration::from_millis(90), "{waited:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_says_nothing_is_given_ten_seconds_and_holds_up_nobody() {
     // F4
     let dir = tempfile::tempdir().unwrap();
