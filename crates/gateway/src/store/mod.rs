@@ -482,6 +482,9 @@ impl Source {
     /// It says what is accepted of it. Whoever waits longer because it was not so need not.
     fn is_well(&mut self) {
         self.error = None;
+        if let Some(latest) = &self.latest {
+            self.client.accept(&latest.text);
+        }
         if std::mem::take(&mut self.failures) > 0 {
             self.recovered.notify_waiters();
         }

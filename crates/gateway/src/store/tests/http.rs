@@ -152,6 +152,36 @@ async fn what_has_not_changed_is_neither_sent_nor_compiled_nor_told() {
 }
 
 #[tokio::test]
+async fn a_document_that_was_rejected_is_sent_again_even_under_the_same_etag() {
+    // L6, L7
+    let (lines, _guard) = log::Lines::capture();
+    let warnings = || lines.take().iter().filter(|line| line.starts_with("WARN ")).count();
+    let server = Server::start(Says::Tagged(registry(&["a"]), "v1")).await;
+    let store = started(&often(server.source())).await;
+    lines.take();
+    let not_modified = || server.shared.not_modified.load(Ordering::Relaxed);
+    for (at, garbage) in ["<html>Sign in</html>", "{}"].into_iter().enumerate() {
+        let (tag, name) = [("v2", "b"), ("v3", "c")][at];
+        server.say(Says::Tagged(garbage.into(), tag));
+        until("it is rejected", || store.status().last_error.is_some()).await;
+        assert_eq!(warnings(), 1);
+        let (before, asked) = (not_modified(), server.asked());
+        until("asked again", || server.asked() >= asked + 2).await;
+        assert_eq!(not_modified(), before, "it may be righted without another tag");
+        assert_eq!(warnings(), 0, "the same document is not complained of again");
+        server.say(Says::Tagged(registry(&[name]), tag));
+        until("the good document under the same tag", || tools(&store) == [name]).await;
+        assert_eq!(store.status().last_error, None);
+        until("asked for news only", || not_modified() > before).await;
+    }
+    // The same text under another tag is no news, and the tag counts.
+    server.say(Says::Tagged(registry(&["c"]), "v4"));
+    let (before, version) = (not_modified(), store.current().unwrap().version);
+    until("asked with the other tag", || not_modified() >= before + 2).await;
+    assert_eq!(store.current().unwrap().version, version);
+}
+
+#[tokio::test]
 async fn whatever_a_server_does_the_last_good_stays_and_the_next_good_is_taken() {
     // L6, F2, F4, F9, R-003-51, R-003-63, T13
     let good = registry(&["a"]);
