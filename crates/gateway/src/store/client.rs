@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use transom_registry::file::DOCUMENT;
 
@@ -25,7 +25,7 @@ pub struct RegistryClient {
     source: RegistrySource,
     /// Why there is none is told with every fetch: a bad certificate file must not end a gateway that runs.
     http: Option<Result<reqwest::Client, String>>,
-    validators: Mutex<Validators>,
+    last: Mutex<Option<Sent>>,
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -34,6 +34,14 @@ pub struct RegistryClient {
 struct Validators {
     etag: Option<HeaderValue>,
     last_modified: Option<HeaderValue>,
+}
+
+/// What the server sent last.
+struct Sent {
+    text: Arc<str>,
+    validators: Validators,
+    /// Only then nothing new is good news. What was rejected is sent again: a server may right it and keep the ETag.
+    accepted: bool,
 }
 
 /// What a source says now.
@@ -64,7 +72,7 @@ impl RegistryClient {
             RegistryLocation::File(_) => None,
             RegistryLocation::Http { url, ca, .. } => Some(http_client(url.scheme_str() == Some("https"), ca.as_deref())),
         };
-        RegistryClient { source: source.clone(), http, validators: Mutex::default(), turn: tokio::sync::Mutex::default() }
+        RegistryClient { source: source.clone(), http, last: Mutex::default(), turn: tokio::sync::Mutex::default() }
     }
 
     /// The source it reads.
@@ -85,14 +93,25 @@ impl RegistryClient {
         self.turn.lock().await
     }
 
-    /// Reads the source once. A server is asked only for news if it gave us something to ask with.
+    /// This text of the source can go live: from now on only what differs from it needs to be sent.
+    pub(super) fn accept(&self, text: &str) {
+        if let Some(last) = self.last().as_mut().filter(|last| *last.text == *text) {
+            last.accepted = true;
+        }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Sent>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the source once. A server is asked only for news if it gave us something to ask with, along with a document that was accepted.
     pub async fn fetch(&self) -> Result<Answer, FetchError> {
         match &self.source.location {
             RegistryLocation::File(path) => {
                 let path = path.clone();
                 let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
                 let bytes = read.unwrap_or_else(|_| Err(Fault::failed("reading it was interrupted"))).map_err(|fault| self.error(fault))?;
-                self.document(bytes)
+                self.document(bytes).map(Answer::Document)
             }
             RegistryLocation::Http { url, headers, .. } => {
                 let client = match &self.http {
@@ -109,14 +128,13 @@ impl RegistryClient {
                     value.set_sensitive(true);
                     request.insert(name.clone(), value);
                 }
-                let known = self.validators.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let known = self.last().as_ref().filter(|last| last.accepted).map(|last| last.validators.clone()).unwrap_or_default();
                 match get(client, url, request, known).await.map_err(|fault| self.error(fault))? {
                     None => Ok(Answer::NotModified),
                     Some((bytes, validators)) => {
                         let document = self.document(bytes)?;
-                        // Only now: what was refused here must be sent again.
-                        *self.validators.lock().unwrap_or_else(PoisonError::into_inner) = validators;
-                        Ok(document)
+                        *self.last() = Some(Sent { text: document.text.clone(), validators, accepted: false });
+                        Ok(Answer::Document(document))
                     }
                 }
             }
@@ -152,10 +170,10 @@ impl RegistryClient {
         None
     }
 
-    fn document(&self, bytes: Vec<u8>) -> Result<Answer, FetchError> {
+    fn document(&self, bytes: Vec<u8>) -> Result<Fetched, FetchError> {
         let text = String::from_utf8(bytes)
             .map_err(|error| self.error(Fault::rejected(format!("it is not UTF-8 text, from byte {} on", error.utf8_error().valid_up_to()))))?;
-        Ok(Answer::Document(Fetched { name: self.source.name.clone(), text: text.into() }))
+        Ok(Fetched { name: self.source.name.clone(), text: text.into() })
     }
 
     fn error(&self, fault: Fault) -> FetchError {

@@ -17,7 +17,7 @@ pub use client::{Answer, FetchError, RegistryClient};
 pub use documents::Fetched;
 pub use history::{Difference, Version};
 
-use crate::config::{Config, OnStart, OwnTools, RegistryConfig};
+use crate::config::{Config, OnStart, OwnTools, RegistryConfig, RegistrySource};
 use crate::metrics::{Metrics, Reload};
 use crate::watch::{PACE, Pace};
 use arc_swap::ArcSwapOption;
@@ -30,7 +30,7 @@ use std::hash::RandomState;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use transom_registry::{Plan, Problem};
 
 /// So many problems of one version are logged.
@@ -58,6 +58,8 @@ struct State {
     meaning: Arc<Meaning>,
     cache: Option<Arc<Cache>>,
     sources: Vec<Source>,
+    /// The sources that what is live was compiled from.
+    settled_on: Option<Vec<RegistrySource>>,
     /// What is wrong and no source is to blame for.
     error: Option<String>,
     history: History,
@@ -76,6 +78,8 @@ struct Source {
     good: Option<Good>,
     /// Attempts in a row that left us without what the source says.
     failures: u32,
+    /// Told when they are over.
+    recovered: Arc<Notify>,
     error: Option<String>,
 }
 
@@ -142,6 +146,15 @@ impl Origin {
             Origin::Rollback => "rollback",
         }
     }
+}
+
+/// Whose words are compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Words {
+    /// Those of every source that is configured now.
+    OfAllSources,
+    /// Those of an earlier version, or of some sources only.
+    Other,
 }
 
 /// What came of a load that found nothing to complain about.
@@ -222,6 +235,7 @@ impl RegistryStore {
             meaning: meaning(config, targets),
             cache: Cache::of(config).map(Arc::new),
             sources: config.registry.iter().flat_map(|registry| &registry.sources).map(|source| Source::new(RegistryClient::new(source))).collect(),
+            settled_on: None,
             error: None,
             history: History::default(),
             versions: 0,
@@ -252,7 +266,15 @@ impl RegistryStore {
         self.current.load_full()
     }
 
-    /// Changes whenever [`current`](Self::current) does; the value is the version, and higher when there is no plan any more.
+    /// Whether what is live was compiled from the sources that are configured now. If not, an earlier plan stands in for them, or none at
+    /// all, because one of them has not yet said anything that can go live. Without a registry there is nothing to wait for.
+    pub fn is_settled(&self) -> bool {
+        let state = self.state();
+        !state.configured || state.is_settled()
+    }
+
+    /// Changes whenever [`current`](Self::current) does, and when what is live [turns out](Self::is_settled) to be what new sources say; the
+    /// value is the version, and higher when there is no plan any more.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
@@ -260,7 +282,11 @@ impl RegistryStore {
     /// Compiles these documents and makes them current. For callers that can wait.
     pub fn update(&self, documents: Vec<Fetched>, origin: Origin) -> Result<Outcome, Rejected> {
         let job = self.job(documents.clone(), origin);
-        let outcome = self.conclude(job.run_blocking(), origin)?;
+        let whole = origin == Origin::Source && {
+            let state = self.state();
+            state.sources.iter().map(|source| &source.client.source().name).eq(documents.iter().map(|document| &document.name))
+        };
+        let outcome = self.conclude(job.run_blocking(), origin, if whole { Words::OfAllSources } else { Words::Other })?;
         if origin == Origin::Source {
             let mut state = self.state();
             for document in documents {
@@ -326,11 +352,11 @@ impl RegistryStore {
     }
 
     /// Acts on what the compiler found.
-    fn conclude(&self, verdict: Verdict, origin: Origin) -> Result<Outcome, Rejected> {
+    fn conclude(&self, verdict: Verdict, origin: Origin, words: Words) -> Result<Outcome, Rejected> {
         match verdict {
-            Verdict::Fit(fit) => Ok(self.adopt(*fit)),
+            Verdict::Fit(fit) => Ok(self.adopt(*fit, words)),
             Verdict::Same => {
-                self.relabel(origin);
+                self.relabel(origin, words);
                 self.metrics.registry_loads.ended(Reload::Unchanged);
                 Ok(Outcome::Unchanged)
             }
@@ -341,24 +367,32 @@ impl RegistryStore {
         }
     }
 
-    /// The source turns out to say what came from elsewhere: nobody needs to be told, but it is no longer stale.
-    fn relabel(&self, origin: Origin) {
-        let _one_at_a_time = self.state();
+    /// The source turns out to say what came from elsewhere: it is no longer stale. Only who waits for new sources needs to be told.
+    fn relabel(&self, origin: Origin, words: Words) {
+        let mut state = self.state();
         if let Some(current) = self.current()
             && current.origin != origin
         {
             self.current.store(Some(Arc::new(Loaded { origin, ..(*current).clone() })));
         }
+        if words == Words::OfAllSources && !state.is_settled() {
+            state.settle();
+            self.version.send_modify(|_| {});
+        }
     }
 
     /// Makes it live.
-    fn adopt(&self, fit: Fit) -> Outcome {
+    fn adopt(&self, fit: Fit, words: Words) -> Outcome {
         let mut state = self.state();
         if fit.ticket < state.adopted {
             return Outcome::Unchanged;
         }
         state.adopted = fit.ticket;
         state.versions += 1;
+        // Before anybody is told of the version: whoever waits for new sources looks once.
+        if words == Words::OfAllSources {
+            state.settle();
+        }
         let live = |name: &String| fit.plan.get_tool(name).is_some();
         let definitions: BTreeMap<String, u64> = fit.definitions.into_iter().filter(|(name, _)| live(name)).collect();
         let previous = self.current();
@@ -407,6 +441,7 @@ impl RegistryStore {
     fn clear(&self) {
         let mut state = self.state();
         state.error = None;
+        state.settled_on = None;
         state.adopted = self.tickets.load(Ordering::Relaxed);
         if self.current.swap(None).is_some() {
             state.versions += 1;
@@ -417,6 +452,14 @@ impl RegistryStore {
 }
 
 impl State {
+    fn is_settled(&self) -> bool {
+        self.settled_on.as_ref().is_some_and(|live| live.iter().eq(self.sources.iter().map(|source| source.client.source())))
+    }
+
+    fn settle(&mut self) {
+        self.settled_on = Some(self.sources.iter().map(|source| source.client.source().clone()).collect());
+    }
+
     fn last_error(&self) -> Option<String> {
         self.sources.iter().find_map(|source| source.error.clone()).or_else(|| self.error.clone())
     }
@@ -428,7 +471,7 @@ impl State {
 
 impl Source {
     fn new(client: RegistryClient) -> Source {
-        Source { client: Arc::new(client), latest: None, good: None, failures: 0, error: None }
+        Source { client: Arc::new(client), latest: None, good: None, failures: 0, recovered: Arc::default(), error: None }
     }
 
     /// Whether it said something that is not live because it cannot be.
@@ -436,11 +479,21 @@ impl Source {
         self.latest.as_ref().is_some_and(|latest| self.good.as_ref().is_none_or(|good| good.cached || good.document != *latest))
     }
 
+    /// It says what is accepted of it. Whoever waits longer because it was not so need not.
+    fn is_well(&mut self) {
+        self.error = None;
+        if let Some(latest) = &self.latest {
+            self.client.accept(&latest.text);
+        }
+        if std::mem::take(&mut self.failures) > 0 {
+            self.recovered.notify_waiters();
+        }
+    }
+
     fn went_live(&mut self, document: Fetched, cached: bool) {
         if !cached {
             self.latest = Some(document.clone());
-            self.failures = 0;
-            self.error = None;
+            self.is_well();
         }
         self.good = Some(Good { document, cached });
     }

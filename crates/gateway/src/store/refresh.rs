@@ -4,8 +4,9 @@
 //! time, so that an answer never overtakes a newer one; a slow server holds up nobody else.
 
 use super::client::{Answer, FetchError, RegistryClient};
+use super::compiling::Verdict;
 use super::documents::Fetched;
-use super::{Cache, Good, Origin, Outcome, RegistryStore, Rejected, Source, is_configured, meaning};
+use super::{Cache, Good, Loaded, Origin, Outcome, RegistryStore, Rejected, Source, Words, is_configured, meaning};
 use crate::config::{Config, OnStart, RegistryLocation};
 use crate::metrics::Reload;
 use crate::watch::{Changes, watch_at};
@@ -13,6 +14,7 @@ use futures_util::future::join_all;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// A server is not asked more often, whatever the config says.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
@@ -201,12 +203,18 @@ impl RegistryStore {
                 }
         };
         let outcome = match (from_sources, current) {
-            (true, _) => self.load_sources().await,
-            (false, Some(current)) if cause != Cause::News => {
-                // After a rollback this is not what the sources say, and stays so.
-                let verdict = self.job(current.documents.clone(), current.origin).run().await;
-                self.conclude(verdict, current.origin).map_err(|rejected| self.blame(&rejected))
+            (true, _) => {
+                let loaded = self.load_sources().await;
+                match self.current() {
+                    // What the sources said has not ended the rollback, but secrets and config count for it too.
+                    Some(current) if cause != Cause::News && self.holds_rollback() => {
+                        let compiled = self.compile_again(&current).await;
+                        loaded.and(compiled)
+                    }
+                    _ => loaded,
+                }
             }
+            (false, Some(current)) if cause != Cause::News => self.compile_again(&current).await,
             _ => {
                 if asked && failures.is_empty() {
                     self.metrics.registry_loads.ended(if self.state().sources.iter().any(Source::is_rejected) {
@@ -224,6 +232,17 @@ impl RegistryStore {
             _ if !failures.is_empty() => Err(failures.join("; ")),
             outcome => outcome,
         }
+    }
+
+    /// Compiles what is live with the secrets and the config of now. After a rollback this is not what the sources say, and stays so.
+    async fn compile_again(&self, current: &Loaded) -> Result<Outcome, String> {
+        let verdict = self.job(current.documents.clone(), current.origin).run().await;
+        self.conclude(verdict, current.origin, Words::Other).map_err(|rejected| self.blame(&rejected))
+    }
+
+    /// Whether somebody went back to an earlier version. With other sources in the config this counts no more.
+    fn holds_rollback(&self) -> bool {
+        self.current().is_some_and(|current| current.origin == Origin::Rollback) && self.state().is_settled()
     }
 
     /// Writes down what each source said: whether there is news, and what went wrong.
@@ -248,10 +267,7 @@ impl RegistryStore {
                     news = true;
                 }
                 Ok(_) if source.is_rejected() => source.failures = source.failures.saturating_add(1),
-                Ok(_) => {
-                    source.failures = 0;
-                    source.error = None;
-                }
+                Ok(_) => source.is_well(),
             }
         }
         (news, failures)
@@ -264,12 +280,17 @@ impl RegistryStore {
             document: Fetched,
             good: Option<Good>,
             cached: bool,
+            /// Whether it is something else than what was accepted of this source before.
+            new: bool,
         }
         let candidates: Option<Vec<Candidate>> = {
             let state = self.state();
             let candidate = |source: &Source| match (&source.latest, &source.good) {
-                (Some(latest), good) => Some(Candidate { document: latest.clone(), good: good.clone(), cached: false }),
-                (None, Some(good)) => Some(Candidate { document: good.document.clone(), good: None, cached: good.cached }),
+                (Some(latest), good) => {
+                    let new = good.as_ref().is_none_or(|good| good.document != *latest);
+                    Some(Candidate { document: latest.clone(), good: good.clone(), cached: false, new })
+                }
+                (None, Some(good)) => Some(Candidate { document: good.document.clone(), good: None, cached: good.cached, new: false }),
                 // Without a word from one of them nothing is shown: what it would have withdrawn must stay out of sight.
                 (None, None) => None,
             };
@@ -281,7 +302,16 @@ impl RegistryStore {
             let documents: Vec<Fetched> = candidates.iter().map(|candidate| candidate.document.clone()).collect();
             let origin = if candidates.iter().any(|candidate| candidate.cached) { Origin::Cache } else { Origin::Source };
             let verdict = self.job(documents.clone(), origin).run().await;
-            match self.conclude(verdict, origin) {
+            let says_nothing_new = !candidates.iter().any(|candidate| candidate.new);
+            if says_nothing_new && !matches!(verdict, Verdict::Unfit(_)) && self.holds_rollback() {
+                // What is left is what somebody went back from.
+                self.went_live(candidates.into_iter().map(|candidate| (candidate.document, candidate.cached)), &complaint);
+                if complaint.is_none() {
+                    self.metrics.registry_loads.ended(Reload::Unchanged);
+                }
+                return complaint.map_or(Ok(Outcome::Unchanged), Err);
+            }
+            match self.conclude(verdict, origin, Words::OfAllSources) {
                 Ok(outcome) => {
                     self.went_live(candidates.into_iter().map(|candidate| (candidate.document, candidate.cached)), &complaint);
                     if origin == Origin::Source {
@@ -298,7 +328,7 @@ impl RegistryStore {
                             && let Some(good) = candidate.good.take()
                             && good.document != candidate.document
                         {
-                            (candidate.document, candidate.cached) = (good.document, good.cached);
+                            (candidate.document, candidate.cached, candidate.new) = (good.document, good.cached, false);
                             replaced = true;
                         }
                     }
@@ -310,7 +340,7 @@ impl RegistryStore {
         }
     }
 
-    /// Remembers what of each source is live now.
+    /// Remembers what of each source is accepted now; it is live, unless a rollback stands before it.
     fn went_live(&self, documents: impl Iterator<Item = (Fetched, bool)>, complaint: &Option<String>) {
         let mut state = self.state();
         if complaint.is_none() {
@@ -378,10 +408,17 @@ impl RegistryStore {
     /// Asks a server again and again: at the interval, or sooner as long as something is wrong.
     fn spawn_refresh_loop(self: &Arc<Self>, client: Arc<RegistryClient>, interval: Duration) -> Task {
         let store = Arc::downgrade(self);
+        let recovered = self.recovered(&client);
         Task(tokio::spawn(async move {
             loop {
+                // It hears from here on, also while the pause is worked out.
+                let well_again = recovered.notified();
                 let Some(pause) = store.upgrade().map(|store| store.pause(&client, interval)) else { return };
-                tokio::time::sleep(pause).await;
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    // Somebody else has read it with success: what is left of a long wait counts no more.
+                    () = well_again => continue,
+                }
                 let Some(store) = store.upgrade() else { return };
                 // A failure is in the log and in the status; the next round is due all the same.
                 let _ = store.read(vec![client.clone()], Cause::News).await;
@@ -427,6 +464,12 @@ impl RegistryStore {
 
     fn secret_files(&self) -> Vec<PathBuf> {
         self.current().map_or_else(Vec::new, |current| current.readings.files().map(ToOwned::to_owned).collect())
+    }
+
+    /// Told when this source is well again; never, if it has left the config.
+    fn recovered(&self, client: &Arc<RegistryClient>) -> Arc<Notify> {
+        let state = self.state();
+        state.sources.iter().find(|source| Arc::ptr_eq(&source.client, client)).map_or_else(Arc::default, |source| source.recovered.clone())
     }
 
     fn pause(&self, client: &Arc<RegistryClient>, interval: Duration) -> Duration {

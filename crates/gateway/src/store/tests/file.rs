@@ -187,6 +187,51 @@ async fn a_rollback_stays_until_the_source_says_something_new() {
     assert_eq!((store.status().origin, store.status().stale), (Some(Origin::Source), false));
 }
 
+#[tokio::test]
+async fn a_rollback_is_not_ended_by_what_is_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, other] = ["registry.json", "other.json"].map(|name| dir.path().join(name));
+    fs::write(&file, registry(&["a"])).unwrap();
+    fs::write(&other, registry(&["o"])).unwrap();
+    let both = config(vec![file_source(&file), file_source(&other)]);
+    let store = started(&both).await;
+    fs::write(&file, registry(&["b"])).unwrap();
+    until("b", || tools(&store) == ["b", "o"]).await;
+    store.rollback(1).unwrap();
+    let version = store.current().unwrap().version;
+    let rolled_back = |because: &str| {
+        assert_eq!((tools(&store), store.status().origin), (vec!["a".to_owned(), "o".to_owned()], Some(Origin::Rollback)), "{because}");
+    };
+
+    for (text, reason) in [("{", "registry.json:1:"), ("{}", "would replace one that is not")] {
+        fs::write(&file, text).unwrap();
+        until(reason, || store.status().last_error.is_some_and(|error| error.contains(reason))).await;
+        rolled_back(text);
+        assert!(store.reload().await.unwrap_err().contains(reason), "asking again does not make it better");
+        rolled_back(text);
+        assert_eq!(store.current().unwrap().version, version, "nobody was told of anything");
+    }
+    // The config counts for what was gone back to as well.
+    store.reconfigure(&both, vec!["u".into()]).await;
+    assert_eq!((tools(&store), store.status().origin), (vec![], Some(Origin::Rollback)));
+    store.reconfigure(&both, vec!["t".into()]).await;
+    rolled_back("the targets are there again");
+
+    // The source is well again, and says what somebody went back from.
+    fs::write(&file, registry(&["b"])).unwrap();
+    until("it is well", || store.status().last_error.is_none()).await;
+    rolled_back("it is nothing new");
+
+    fs::write(&file, registry(&["c"])).unwrap();
+    until("c", || tools(&store) == ["c", "o"]).await;
+    assert_eq!((store.status().origin, store.status().stale), (Some(Origin::Source), false));
+
+    // A source that left the config takes its tools along.
+    store.rollback(1).unwrap();
+    store.reconfigure(&config(vec![file_source(&file)]), vec!["t".into()]).await;
+    assert_eq!((tools(&store), store.status().origin), (vec!["c".to_owned()], Some(Origin::Source)));
+}
+
 /// Variables that a test can change, and the machine's files.
 #[derive(Clone, Default)]
 struct Settable(Arc<Mutex<BTreeMap<String, String>>>);
@@ -302,6 +347,51 @@ async fn another_config_counts_at_once_and_restarts_nothing_that_stays() {
     store.reconfigure(&Config::default(), vec!["t".into()]).await;
     assert!(!store.is_configured() && store.current().is_none() && *store.changes().borrow() > before);
     assert!(store.state().tasks.is_empty());
+}
+
+#[tokio::test]
+async fn a_plan_that_stands_in_for_new_sources_is_not_settled_until_they_are_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, other, same] = ["registry.json", "other.json", "same.json"].map(|name| dir.path().join(name));
+    fs::write(&file, registry(&["a"])).unwrap();
+    let first = config(vec![file_source(&file)]);
+    assert!(store(&Config::default()).is_settled(), "there is nothing to wait for");
+    assert!(!store(&first).is_settled(), "nothing is live yet");
+    let store = started(&first).await;
+    assert!(store.is_settled());
+    let targets = || vec!["t".to_owned()];
+
+    // Neither silence nor nonsense of the new source settles anything, and compiling the old plan again does not either.
+    store.reconfigure(&config(vec![file_source(&file), file_source(&other)]), targets()).await;
+    assert!(!store.is_settled());
+    store.reconfigure(&config(vec![file_source(&file), file_source(&other)]), vec!["t".into(), "u".into()]).await;
+    fs::write(&other, "{").unwrap();
+    store.reload().await.unwrap_err();
+    assert_eq!((tools(&store), store.is_settled()), (vec!["a".to_owned()], false));
+    let mut changes = store.changes();
+    changes.mark_unchanged();
+    fs::write(&other, registry(&["o"])).unwrap();
+    tokio::time::timeout(Duration::from_secs(10), changes.changed()).await.expect("a new plan").unwrap();
+    assert_eq!((tools(&store), store.is_settled()), (vec!["a".to_owned(), "o".to_owned()], true), "whoever is told finds it settled");
+
+    // A source that is gone counts too, and so does going back.
+    store.reconfigure(&config(vec![file_source(&same)]), vec!["t".into(), "u".into()]).await;
+    assert!(!store.is_settled());
+    store.reconfigure(&first, targets()).await;
+    assert_eq!((tools(&store), store.is_settled()), (vec!["a".to_owned()], true));
+
+    // A new source that says what the old one said: another plan is not needed, but who waits is told.
+    store.reconfigure(&config(vec![file_source(&same)]), targets()).await;
+    assert!(!store.is_settled());
+    let version = store.current().unwrap().version;
+    let mut changes = store.changes();
+    changes.mark_unchanged();
+    fs::write(&same, registry(&["a"])).unwrap();
+    tokio::time::timeout(Duration::from_secs(10), changes.changed()).await.expect("who waits is told").unwrap();
+    assert_eq!((store.current().unwrap().version, store.is_settled()), (version, true));
+
+    store.reconfigure(&Config::default(), targets()).await;
+    assert!(store.is_settled());
 }
 
 #[tokio::test]

@@ -152,6 +152,36 @@ async fn what_has_not_changed_is_neither_sent_nor_compiled_nor_told() {
 }
 
 #[tokio::test]
+async fn a_document_that_was_rejected_is_sent_again_even_under_the_same_etag() {
+    // L6, L7
+    let (lines, _guard) = log::Lines::capture();
+    let warnings = || lines.take().iter().filter(|line| line.starts_with("WARN ")).count();
+    let server = Server::start(Says::Tagged(registry(&["a"]), "v1")).await;
+    let store = started(&often(server.source())).await;
+    lines.take();
+    let not_modified = || server.shared.not_modified.load(Ordering::Relaxed);
+    for (at, garbage) in ["<html>Sign in</html>", "{}"].into_iter().enumerate() {
+        let (tag, name) = [("v2", "b"), ("v3", "c")][at];
+        server.say(Says::Tagged(garbage.into(), tag));
+        until("it is rejected", || store.status().last_error.is_some()).await;
+        assert_eq!(warnings(), 1);
+        let (before, asked) = (not_modified(), server.asked());
+        until("asked again", || server.asked() >= asked + 2).await;
+        assert_eq!(not_modified(), before, "it may be righted without another tag");
+        assert_eq!(warnings(), 0, "the same document is not complained of again");
+        server.say(Says::Tagged(registry(&[name]), tag));
+        until("the good document under the same tag", || tools(&store) == [name]).await;
+        assert_eq!(store.status().last_error, None);
+        until("asked for news only", || not_modified() > before).await;
+    }
+    // The same text under another tag is no news, and the tag counts.
+    server.say(Says::Tagged(registry(&["c"]), "v4"));
+    let (before, version) = (not_modified(), store.current().unwrap().version);
+    until("asked with the other tag", || not_modified() >= before + 2).await;
+    assert_eq!(store.current().unwrap().version, version);
+}
+
+#[tokio::test]
 async fn whatever_a_server_does_the_last_good_stays_and_the_next_good_is_taken() {
     // L6, F2, F4, F9, R-003-51, R-003-63, T13
     let good = registry(&["a"]);
@@ -185,6 +215,32 @@ async fn whatever_a_server_does_the_last_good_stays_and_the_next_good_is_taken()
     let asked = server.asked();
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert!((3..=8).contains(&(server.asked() - asked)), "{}", server.asked() - asked);
+}
+
+#[tokio::test]
+async fn a_reload_or_an_update_that_succeeds_ends_the_long_wait_of_the_poll() {
+    // L6: success resets, whoever had it
+    let good = registry(&["a"]);
+    let server = Server::start(ok(&good)).await;
+    let store = started(&often(server.source())).await;
+    for by_reload in [true, false] {
+        server.say(status("500 Internal Server Error"));
+        // After the fifth failure the next question is 1.4 s away at least.
+        until("long waits", || store.state().sources[0].failures >= 5).await;
+        server.say(ok(&good));
+        let since = Instant::now();
+        if by_reload {
+            assert_eq!(store.reload().await, Ok(Outcome::Unchanged));
+        } else {
+            store.update(vec![fetched("http://registry.test/tools", good.clone())], Origin::Source).unwrap();
+        }
+        let asked = server.asked();
+        until("the next poll", || server.asked() > asked).await;
+        let waited = since.elapsed();
+        assert!(waited < Duration::from_millis(1300), "the next poll came after {waited:?}, by_reload={by_reload}");
+        // Nor is it asked at once: somebody just did.
+        assert!(waited >= Duration::from_millis(90), "{waited:?}");
+    }
 }
 
 #[tokio::test]

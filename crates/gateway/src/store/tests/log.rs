@@ -9,7 +9,7 @@ use transom_upstream::Secret;
 
 /// The lines of this thread; the runtime of a test has no other.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl std::io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -31,13 +31,13 @@ impl<'a> MakeWriter<'a> for Lines {
 }
 
 impl Lines {
-    fn capture() -> (Lines, tracing::subscriber::DefaultGuard) {
+    pub(super) fn capture() -> (Lines, tracing::subscriber::DefaultGuard) {
         let lines = Lines::default();
         let subscriber = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).without_time().with_target(false).finish();
         (lines, tracing::subscriber::set_default(subscriber))
     }
 
-    fn take(&self) -> Vec<String> {
+    pub(super) fn take(&self) -> Vec<String> {
         String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap().lines().map(|line| line.trim().to_owned()).collect()
     }
 }
