@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use transom_gateway::config::{RegistryLocation, RegistrySource};
 use transom_gateway::store::{Fetched, Origin, RegistryStore};
 use transom_tests::client::{LEGACY, MODERN, connect};
 use transom_tests::*;
@@ -284,4 +285,26 @@ async fn an_operator_can_reload_and_go_back_until_the_source_changes() {
     until_first_is(&client, "third").await;
     let same = gateway.http.send("POST", &admin("/api/reload"), &[json_type, token], "{}").await;
     assert_eq!((same.status, same.json()["result"].as_str()), (200, Some("unchanged")), "{}", same.text());
+}
+
+// The old registry does not know the new targets: what it says about them is nobody's intention.
+#[tokio::test]
+async fn new_targets_wait_for_the_registry_that_belongs_to_them() {
+    let (a, b) = (target("a").tool("echo", ["q"]), target("b").tool("raw", ["q"]));
+    let mut gateway = gateway().target(&a).registry(&renamed("first")).start().await;
+    let client = gateway.client().await;
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = folder.path().join("other.json");
+    gateway.reconfigure(|config| {
+        config.targets.push(b.spec());
+        if let Some(registry) = &mut config.registry {
+            registry.sources = vec![RegistrySource { name: "other.json".into(), location: RegistryLocation::File(elsewhere.clone()) }];
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(client.tool_names().await, ["first"], "the old registry and the old targets stay");
+    client.call("raw", json!({})).await.is_not_found("raw");
+    std::fs::write(&elsewhere, json!({"tools": [{"name": "second", "source": {"target": "b", "tool": "raw"}}]}).to_string()).unwrap();
+    gateway.until_listed(&["echo", "second"]).await;
+    assert!(b.calls().is_empty());
 }

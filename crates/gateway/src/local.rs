@@ -58,7 +58,8 @@ fn catalog_search(runtime: &Runtime, named: &Named<Box<Addressed>>, arguments: &
         let text = |member: &str| definition.get(member).and_then(Json::string).unwrap_or_default().into_owned();
         let description = text("description");
         let places = [(5, entry.exposed().to_lowercase()), (3, text("title").to_lowercase()), (1, description.to_lowercase())];
-        let score: usize = words.iter().map(|word| places.iter().filter(|(_, place)| place.contains(word)).map(|(weight, _)| weight).sum::<usize>()).sum();
+        let score: usize =
+            words.iter().map(|word| places.iter().filter(|(_, place)| place.contains(word)).map(|(weight, _)| weight).sum::<usize>()).sum();
         if score > 0 {
             found.push((score, json!({ "name": entry.exposed(), "description": description, "score": score })));
         }

@@ -276,7 +276,10 @@ impl Meaning<'_> {
             }
             let at = bad.offset.filter(|offset| *offset < rule.text.len());
             let place = at.map_or(rule.place, |offset| self.inside(rule.place, rule.written, &(offset..offset + 1)));
-            self.note(Problem::error(place, bad.message).help("a rule is a CEL expression, like `jwt.role == \"admin\"` or `mcp.tool.name.startsWith(\"get_\")`"));
+            self.note(
+                Problem::error(place, bad.message)
+                    .help("a rule is a CEL expression, like `jwt.role == \"admin\"` or `mcp.tool.name.startsWith(\"get_\")`"),
+            );
         }
     }
 }
