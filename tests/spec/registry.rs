@@ -133,6 +133,17 @@ async fn no_spelling_of_a_withdrawn_source_reaches_a_target() {
         assert_eq!(reply.status, 404, "{name}: {}", reply.text());
         assert_eq!(gateway.get(&format!("/tools/{name}")).await.status, 404, "{name}");
     }
+    // A13: by way of what is no tool
+    let client = gateway.client().await;
+    for (method, params) in [
+        ("prompts/get", json!({"name": "fetch_weather"})),
+        ("resources/read", json!({"uri": "mcp://weather/fetch_weather"})),
+        ("resources/read", json!({"uri": "mcp://weather/tools%2Ffetch_weather"})),
+        ("completion/complete", json!({"ref": {"type": "ref/prompt", "name": "fetch_weather"}, "argument": {"name": "api_key", "value": ""}})),
+        ("completion/complete", json!({"ref": {"type": "ref/tool", "name": "get_weather"}, "argument": {"name": "api_key", "value": ""}})),
+    ] {
+        assert_eq!(client.request(method, params.clone()).await.error_code(), -32602, "{method} {params}");
+    }
     let scoped = gateway.connect_at("/mcp/weather", LEGACY).open().await;
     assert_eq!(in_order(&scoped).await, ["get_weather", "stations"]);
     scoped.call("fetch_weather", json!({"city": "X", "api_key": "mine"})).await.is_not_found("fetch_weather");
@@ -336,4 +347,59 @@ async fn filters_narrow_virtual_tools_like_any_other() {
     let narrowed = gateway.connect_at("/mcp?server=other", LEGACY).open().await;
     narrowed.call("get_weather", json!({"city": "X"})).await.is_not_found("get_weather");
     assert!(weather.calls().is_empty());
+}
+
+// A11, H9: the answer to a question is a call like any other: its arguments are built from scratch
+#[tokio::test]
+async fn an_answer_to_a_question_cannot_bring_hidden_arguments_along() {
+    let definition = json!({"name": "fetch", "description": "", "inputSchema": {"type": "object", "properties": {
+        "q": {"type": "string"}, "api_key": {"type": "string"}}}});
+    let asking = target("asking").era(Era::Modern).tool_def(definition).handler("fetch", |_, _| async move {
+        Ok(json!({"resultType": "input_required", "requestState": "inner-state", "inputRequests": {"who": {"method": "elicitation/create", "params": {}}}}))
+    });
+    let registry = json!({"tools": [{"name": "look_up", "source": {"target": "asking", "tool": "fetch"}, "defaults": {"api_key": "${KEY}"}, "hideFields": ["api_key"]}]});
+    let gateway = gateway().target(&asking).registry(&registry).env([("KEY", KEY)]).start().await;
+    let client = gateway.modern().await;
+    let question = client.call("look_up", json!({"q": "x"})).await;
+    let state = question.result()["requestState"].clone();
+    assert!(state.is_string() && !question.raw.contains("inner-state"), "{}", question.raw);
+    let retry = |arguments: Value| {
+        client.request("tools/call", json!({"name": "look_up", "arguments": arguments, "requestState": state, "inputResponses": {}}))
+    };
+    assert!(retry(json!({"q": "x", "api_key": "mine"})).await.is_error());
+    assert_eq!(asking.calls().len(), 1, "nothing was asked again");
+    retry(json!({"q": "y"})).await.result();
+    let sent = asking.requests_of("tools/call").pop().unwrap().json();
+    assert_eq!(sent["params"]["requestState"], "inner-state");
+    assert_eq!(sent["params"]["arguments"], json!({"q": "y", "api_key": KEY}));
+}
+
+// R-005-5: first the registry, then the rules, and the prefix last
+#[tokio::test]
+async fn rules_see_what_the_registry_makes_and_not_what_the_prefix_makes_of_it() {
+    use transom_gateway::config::{Effect, Rule};
+    let (weather, a, b) = (weather(), target("a").tool("echo", ["q"]), target("b").tool("echo", ["q"]));
+    let allow = |expression: &str| Rule { effect: Effect::Allow, expression: expression.into() };
+    let gateway = gateway()
+        .target(&weather)
+        .target(&a)
+        .target(&b)
+        .registry(&weather_registry())
+        .env([("WEATHER_API_KEY", KEY)])
+        .config(|config| {
+            config.authorization = Some(vec![
+                allow("'public' in mcp.tool.tags && mcp.tool.version == '2.1.0' && mcp.tool.source == 'fetch_weather'"),
+                allow("mcp.tool.name == 'echo' && mcp.tool.target == 'a'"),
+                allow("mcp.tool.name == 'fetch_weather' || mcp.tool.name == 'b__echo'"),
+            ]);
+        })
+        .start()
+        .await;
+    let client = gateway.client().await;
+    assert_eq!(in_order(&client).await, ["get_weather", "a__echo"]);
+    assert_eq!(client.call("get_weather", json!({"city": "X"})).await.structured()["temperature"], 52.3);
+    assert_eq!(client.call("a__echo", json!({})).await.structured()["server"], "a");
+    client.call("b__echo", json!({})).await.is_not_found("b__echo");
+    client.call("fetch_weather", json!({})).await.is_not_found("fetch_weather");
+    assert!(b.calls().is_empty());
 }

@@ -23,7 +23,7 @@ async fn until_first_is(client: &Client, name: &str) -> Duration {
     }
 }
 
-// R-003-3, R-003-31, R-003-55, R-003-63, L5, L10, L12, F9
+// R-003-3, R-005-4, R-003-31, R-003-55, R-003-63, L5, L10, L12, F9
 #[tokio::test]
 async fn an_edit_is_told_once_within_a_second_a_broken_one_changes_nothing_and_a_repair_is_applied() {
     let a = target("a").tool("echo", ["q"]);

@@ -224,13 +224,15 @@ pub fn is_portable(name: &str) -> bool {
     !name.is_empty() && name.len() <= 64 && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
+/// Whether a character is not seen, or changes how others are seen.
+pub(crate) fn deceives(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
 /// Whether a target's name for a tool can be shown to anybody: 1 to 128 bytes, no control characters, and nothing that
 /// is invisible or turns the text around it.
 pub fn is_sound(name: &str) -> bool {
-    let deceives = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-    };
     !name.is_empty() && name.len() <= 128 && name.trim() == name && !name.chars().any(deceives)
 }
 

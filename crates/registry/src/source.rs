@@ -1,9 +1,11 @@
 //! A source tool: what a target offers, checked before anybody sees it.
 
+use crate::name::deceives;
 use crate::pin::Pin;
 use serde_json::Value;
 use std::sync::Arc;
-use transom_json::{Json, Kind, Limits, Tree, check};
+use transom_json::write::{self, Edit};
+use transom_json::{Json, Key, Kind, Limits, Tree, check};
 
 /// What all targets offer now, in the order of the config.
 #[derive(Clone, Debug, Default)]
@@ -92,8 +94,52 @@ impl SourceTool {
             }
             _ => splice(json, &added),
         };
+        let json = legible(json);
         Ok(SourceTool { name: name.to_owned(), headers, json, pin: Pin::of_source(&Tree::from(checked)) })
     }
+}
+
+/// The longest description that is passed on.
+const DESCRIPTION: usize = 8 * 1024;
+
+/// A definition whose title and description say what they seem to say; the same text if they do.
+fn legible(json: String) -> String {
+    let tool = Json::trusted(&json);
+    let cleaned = |member: &str| tool.get(member).and_then(Json::string).and_then(|text| seen(&text)).map(|text| write::quoted(&text));
+    let (title, description) = (cleaned("title"), cleaned("description"));
+    if title.is_none() && description.is_none() {
+        return json;
+    }
+    let edit = |key: Key<'_>, _: Json<'_>| match (&title, &description) {
+        (Some(title), _) if key.is("title") => Edit::Set(title.as_bytes()),
+        (_, Some(description)) if key.is("description") => Edit::Set(description.as_bytes()),
+        _ => Edit::Keep,
+    };
+    String::from_utf8(write::edited(tool, edit, &[])).unwrap_or_default()
+}
+
+/// A text without what readers do not see: terminal sequences, control and invisible characters, changes of direction; and not too long of
+/// it. Nothing if it is fine as it is. What joins letters and pictures (U+200C, U+200D) stays.
+fn seen(text: &str) -> Option<String> {
+    let hides = |c: char| deceives(c) && !matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}');
+    if text.len() <= DESCRIPTION && !text.chars().any(hides) {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len().min(DESCRIPTION));
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if out.len() + letter.len_utf8() > DESCRIPTION {
+            break;
+        }
+        if letter == '\u{1b}' && letters.next_if_eq(&'[').is_some() {
+            // The sequence ends with its first letter.
+            while letters.next_if(|c| ('\u{20}'..='\u{3f}').contains(c)).is_some() {}
+            letters.next_if(|c| ('@'..='~').contains(c));
+        } else if !hides(letter) {
+            out.push(letter);
+        }
+    }
+    Some(out)
 }
 
 /// Checks arguments against the input schema of a definition: every violation, with its place.
@@ -233,6 +279,29 @@ mod tests {
     use super::*;
 
     // R-004-4, R-004-14, R-004-16
+    // B4: what a model reads is what a person would see
+    #[test]
+    fn descriptions_say_what_they_seem_to_say() {
+        let described = |text: &str| {
+            let tool = SourceTool::read(&serde_json::json!({"name": "t", "title": text, "description": text, "x": text}).to_string()).unwrap();
+            let read: Value = serde_json::from_str(&tool.json).unwrap();
+            assert_eq!(read["title"], read["description"]);
+            assert_eq!(read["x"], text, "what nobody reads to decide stays as it is");
+            read["description"].as_str().unwrap().to_owned()
+        };
+        for (text, expected) in [
+            ("plain\ttext\nwith \u{fc}ml\u{e4}uts", "plain\ttext\nwith \u{fc}ml\u{e4}uts"),
+            ("a\u{1b}[31mred\u{1b}[0m b\u{1b}]0;x\u{7}", "ared b]0;x"),
+            ("a\u{202e}b\u{2066}c\u{200b}d\u{feff}e\u{0}f\u{e0041}g\u{61c}h", "abcdefgh"),
+            ("family \u{1f468}\u{200d}\u{1f469}", "family \u{1f468}\u{200d}\u{1f469}"),
+        ] {
+            assert_eq!(described(text), expected, "{text:?}");
+        }
+        assert_eq!(described(&"\u{fc}".repeat(5_000)).len(), DESCRIPTION);
+        let clean = r#"{"name":"t","description" : "same \u0062ytes","inputSchema":{"type":"object"}}"#;
+        assert_eq!(SourceTool::read(clean).unwrap().json, clean);
+    }
+
     #[test]
     fn a_sound_tool_keeps_its_bytes_and_gains_only_what_a_listing_must_carry() {
         for (json, listed) in [
