@@ -37,7 +37,7 @@ async fn in_order(client: &Client) -> Vec<String> {
     client.list_tools().await.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
 }
 
-// R-003-54, R-003-40, R-003-34..39, N9, N10, N11: with one target and with three, in both eras
+// R-003-54, R-003-40, R-003-34, R-003-35, R-003-36, R-003-38, N9, N10, N11: with one target and with three, in both eras
 #[tokio::test]
 async fn the_worked_example_holds_with_one_target_and_with_three() {
     for others in [0, 2] {

@@ -33,6 +33,7 @@ pub mod store;
 pub mod surface;
 pub mod virtualize;
 pub mod watch;
+mod web;
 
 pub use app::{Bound, Handle, StartError, bind};
 pub use config::{Config, ListenAt, Naming, Prefix, Readiness, TlsFiles};

@@ -6,6 +6,7 @@
 
 use crate::failure::Failure;
 use crate::head;
+use crate::trust;
 use crate::wire::{Response, Unanswered, Wire};
 use bytes::Bytes;
 use futures_util::future::Either;
@@ -16,11 +17,8 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use std::future::{Future, poll_fn};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const CONNECT: Duration = Duration::from_secs(5);
@@ -38,19 +36,10 @@ pub(crate) enum HttpClient {
 impl HttpClient {
     /// A client for this URL. `ca`: the only authorities to trust, PEM.
     pub(crate) fn new(url: &http::Uri, ca: Option<&[u8]>) -> Result<HttpClient, String> {
-        static SYSTEM: OnceLock<Result<Arc<RootCertStore>, String>> = OnceLock::new();
         if url.scheme_str() != Some("https") {
             return Ok(HttpClient::Plain(Arc::new(Pool { connector: connector(), idle: Mutex::default() })));
         }
-        let roots = match ca {
-            Some(pem) => Arc::new(authorities(pem)?),
-            None => SYSTEM.get_or_init(system_authorities).clone()?,
-        };
-        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| format!("TLS cannot be set up: {error}"))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let config = trust::tls(ca)?;
         let mut connector = connector();
         connector.enforce_http(false);
         let connector =
@@ -240,24 +229,6 @@ fn connector() -> HttpConnector {
     connector.set_connect_timeout(Some(CONNECT));
     connector.set_keepalive(Some(KEEP_ALIVE));
     connector
-}
-
-fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| format!("the CA file is not PEM: {error:?}"))?;
-        roots.add(certificate).map_err(|error| format!("the CA file holds a certificate that cannot be used: {error}"))?;
-    }
-    if roots.is_empty() { Err("the CA file holds no certificate".into()) } else { Ok(roots) }
-}
-
-fn system_authorities() -> Result<Arc<RootCertStore>, String> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        return Err("the system has no trusted certificate authorities; install them or give the target a `ca`".into());
-    }
-    Ok(Arc::new(roots))
 }
 
 /// The innermost cause: it names no URL, and it is what a person needs to know.

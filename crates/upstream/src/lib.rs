@@ -13,6 +13,7 @@ pub mod outbox;
 pub mod spec;
 pub mod state;
 pub mod target;
+pub mod trust;
 #[doc(hidden)]
 pub mod tuning;
 

@@ -7,8 +7,6 @@ use arc_swap::ArcSwapOption;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
 use reqwest::Client;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::Path;
@@ -253,36 +251,20 @@ fn too_large() -> String {
 }
 
 fn client(url: &http::Uri, ca: Option<&[u8]>) -> Result<Client, String> {
-    let mut roots = rustls::RootCertStore::empty();
-    match (url.scheme_str(), ca) {
-        (Some("https"), Some(pem)) => {
-            for certificate in CertificateDer::pem_slice_iter(pem) {
-                let certificate = certificate.map_err(|error| format!("the certificate authority cannot be read: {error}"))?;
-                roots.add(certificate).map_err(|error| format!("the certificate authority cannot be used: {error}"))?;
-            }
-        }
-        (Some("https"), None) => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-        (Some("http"), _) if is_near(url.host().unwrap_or_default()) => {
+    check_place(url)?;
+    crate::web::client(url, ca, TIMEOUT)
+}
+
+/// Whether keys may come from there at all.
+fn check_place(url: &http::Uri) -> Result<(), String> {
+    match url.scheme_str() {
+        Some("https") => Ok(()),
+        Some("http") if is_near(url.host().unwrap_or_default()) => {
             tracing::warn!(host = url.host(), "keys are fetched over plain http: whoever is on the way can let anybody in");
+            Ok(())
         }
-        _ => return Err("keys are fetched over https only, except from this machine or a private network".into()),
+        _ => Err("keys are fetched over https only, except from this machine or a private network".into()),
     }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Client::builder()
-        .tls_backend_preconfigured(tls)
-        .redirect(reqwest::redirect::Policy::none())
-        .no_proxy()
-        .referer(false)
-        .timeout(TIMEOUT)
-        .build()
-        .map_err(|error| error.to_string())
 }
 
 /// Whether a host is on this machine or in a private network, as far as its name says.
@@ -364,7 +346,7 @@ mod tests {
             "http://keycloak:8080/keys",
             "http://keycloak.auth.svc/keys",
         ] {
-            assert!(client(&url.parse().unwrap(), Some(b"")).is_ok(), "{url}");
+            assert!(check_place(&url.parse().unwrap()).is_ok(), "{url}");
         }
         for url in [
             "http://login.example/keys",
@@ -380,7 +362,10 @@ mod tests {
             "ftp://localhost/keys",
         ] {
             assert!(client(&url.parse().unwrap(), Some(b"")).is_err(), "{url}");
+            assert!(check_place(&url.parse().unwrap()).is_err(), "{url}");
         }
+        let nobody = client(&"https://login.example/keys".parse().unwrap(), Some(b"")).unwrap_err();
+        assert_eq!(nobody, "the CA file holds no certificate");
     }
 
     #[test]

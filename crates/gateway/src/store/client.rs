@@ -7,9 +7,6 @@ use super::documents::Fetched;
 use crate::config::{RegistryLocation, RegistrySource};
 use http::header::{ACCEPT, AUTHORIZATION, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +15,6 @@ use transom_registry::file::DOCUMENT;
 
 /// From the first byte sent to the last byte read.
 const DEADLINE: Duration = Duration::from_secs(10);
-const CONNECT: Duration = Duration::from_secs(5);
 
 /// Reads one source, again and again.
 pub struct RegistryClient {
@@ -70,7 +66,7 @@ impl RegistryClient {
     pub fn new(source: &RegistrySource) -> RegistryClient {
         let http = match &source.location {
             RegistryLocation::File(_) => None,
-            RegistryLocation::Http { url, ca, .. } => Some(http_client(url.scheme_str() == Some("https"), ca.as_deref())),
+            RegistryLocation::Http { url, ca, .. } => Some(crate::web::client(url, ca.as_deref(), DEADLINE)),
         };
         RegistryClient { source: source.clone(), http, last: Mutex::default(), turn: tokio::sync::Mutex::default() }
     }
@@ -265,7 +261,7 @@ fn refusal(status: StatusCode) -> String {
 fn told(error: reqwest::Error) -> Fault {
     if error.is_timeout() {
         return Fault::failed(if error.is_connect() {
-            format!("no connection within {} s", CONNECT.as_secs())
+            format!("no connection within {} s", crate::web::CONNECT.as_secs())
         } else {
             format!("no complete answer within {} s", DEADLINE.as_secs())
         });
@@ -288,46 +284,4 @@ fn reason(error: &dyn std::error::Error) -> String {
         innermost = inner;
     }
     innermost.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
-}
-
-/// Redirects and proxies are off: the token goes where the config says and nowhere else.
-fn http_client(tls: bool, ca: Option<&[u8]>) -> Result<reqwest::Client, String> {
-    let roots = match (tls, ca) {
-        (false, _) => RootCertStore::empty(),
-        (true, Some(pem)) => authorities(pem)?,
-        (true, None) => system_authorities()?,
-    };
-    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| format!("TLS cannot be set up: {error}"))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    reqwest::Client::builder()
-        .tls_backend_preconfigured(config)
-        .redirect(reqwest::redirect::Policy::none())
-        .no_proxy()
-        .referer(false)
-        .connect_timeout(CONNECT)
-        .timeout(DEADLINE)
-        .user_agent(concat!("transom/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| format!("the HTTP client cannot be set up: {}", reason(&error)))
-}
-
-fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| format!("the CA file is not PEM: {error:?}"))?;
-        roots.add(certificate).map_err(|error| format!("the CA file holds a certificate that cannot be used: {error}"))?;
-    }
-    if roots.is_empty() { Err("the CA file holds no certificate".into()) } else { Ok(roots) }
-}
-
-fn system_authorities() -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        return Err("the system has no trusted certificate authorities; install them or give the registry a `ca`".into());
-    }
-    Ok(roots)
 }
