@@ -6,6 +6,7 @@
 //! configuration, so that a mistake in the product cannot hide behind the same mistake in its test.
 
 pub mod client;
+pub mod evidence;
 pub mod gateway;
 pub mod http;
 pub mod issuer;

@@ -14,8 +14,19 @@ use std::io::{BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// The tool that is called, one of a hundred.
-pub const TOOL: &str = "tool_042";
+/// What a server offers.
+#[derive(Clone, Copy)]
+pub struct Offer {
+    pub era: Era,
+    /// What the names of its tools begin with.
+    pub prefix: &'static str,
+    pub tools: usize,
+}
+
+/// The name of a tool.
+pub fn tool(prefix: &str, number: usize) -> String {
+    format!("{prefix}_{number:03}")
+}
 
 /// Answers, ready but for the id.
 struct Answers {
@@ -25,24 +36,26 @@ struct Answers {
 }
 
 impl Answers {
-    /// About 120 KiB of tools and 2.3 KiB of result.
-    fn new(era: Era) -> Answers {
+    /// Tools of about 1.2 KiB each and 2.3 KiB of result.
+    fn new(offer: Offer) -> Answers {
         let property =
             |n: usize| json!({"type": "string", "description": format!("Argument {n} of the tool, explained in a sentence of usual length.")});
         let properties: Value = (0..8).map(|n| (format!("argument_{n}"), property(n))).collect::<serde_json::Map<_, _>>().into();
         let schema = json!({"type": "object", "properties": properties, "required": ["argument_0"]});
-        let tool = |n| json!({"name": format!("tool_{n:03}"), "description": "Does something useful with what it is given. ".repeat(4), "inputSchema": schema});
-        let mut list = json!({"tools": (0..100).map(tool).collect::<Vec<_>>()});
+        let described = "Does something useful with what it is given. ".repeat(4);
+        let definition = |n| json!({"name": tool(offer.prefix, n), "description": described, "inputSchema": schema});
+        let mut list = json!({"tools": (0..offer.tools).map(definition).collect::<Vec<_>>()});
         let rows: Vec<_> = (0..16).map(|n| json!({"id": n, "title": format!("Row number {n}"), "owner": "somebody", "score": 0.5})).collect();
-        let mut call = json!({"content": [{"type": "text", "text": json!(rows).to_string()}], "structuredContent": {"rows": rows}});
-        if era == Era::Modern {
+        let document = json!({"total": 16, "summary": "Sixteen rows match.", "rows": rows});
+        let mut call = json!({"content": [{"type": "text", "text": document.to_string()}], "structuredContent": document});
+        if offer.era == Era::Modern {
             for result in [&mut list, &mut call] {
                 result["resultType"] = json!("complete");
             }
             list["ttlMs"] = json!(60_000);
             list["cacheScope"] = json!("public");
         }
-        Answers { era, list: list.to_string(), call: call.to_string() }
+        Answers { era: offer.era, list: list.to_string(), call: call.to_string() }
     }
 
     /// The answer to a message; none to a notification.
@@ -67,8 +80,8 @@ impl Answers {
 }
 
 /// Serves on a free port until this process ends.
-pub async fn serve_http(era: Era) -> SocketAddr {
-    let answers = Arc::new(Answers::new(era));
+pub async fn serve_http(offer: Offer) -> SocketAddr {
+    let answers = Arc::new(Answers::new(offer));
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     let address = listener.local_addr().expect("its address");
     tokio::spawn(async move {
@@ -102,7 +115,7 @@ async fn reply(answers: Arc<Answers>, request: Request<Incoming>) -> Result<Resp
 
 /// The same server, legacy, on stdin and stdout.
 pub fn serve_stdio() {
-    let answers = Answers::new(Era::Legacy);
+    let answers = Answers::new(Offer { era: Era::Legacy, prefix: "tool", tools: 100 });
     let mut stdout = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         if let Some(answer) = answers.answer(line.as_bytes()) {

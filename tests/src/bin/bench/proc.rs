@@ -5,16 +5,19 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+
+/// What writes on the admin listener need.
+pub const TOKEN: &str = "a token for the bench alone";
 
 /// A proxy that runs, killed when dropped.
 pub struct Proxy {
     pub address: SocketAddr,
     pid: u32,
     _child: Child,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 /// Starts this program in another role. It prints its address in the first line.
@@ -24,7 +27,7 @@ pub async fn start(program: &Path, arguments: &[&str]) -> Proxy {
     let stdout = child.stdout.take().expect("the child's stdout");
     let line = BufReader::new(stdout).lines().next_line().await.ok().flatten().unwrap_or_default();
     let address = line.parse().unwrap_or_else(|_| panic!("{arguments:?} printed no address but `{line}`"));
-    Proxy { address, pid: child.id().unwrap_or_default(), _child: child, _directory: directory }
+    Proxy { address, pid: child.id().unwrap_or_default(), _child: child, directory }
 }
 
 /// The gateway beside this program.
@@ -32,26 +35,66 @@ pub fn transom(this: &Path) -> PathBuf {
     this.with_file_name("transom")
 }
 
-/// Starts the gateway before one target, with metrics and log as in production, and waits until it is ready.
-pub async fn gateway(this: &Path, target: Value) -> Proxy {
+/// What a gateway is told.
+#[derive(Clone, Default)]
+pub struct Setup {
+    pub targets: Vec<Value>,
+    pub registry: Option<Value>,
+    pub policies: Option<Value>,
+}
+
+impl Setup {
+    /// Targets over HTTP, named after their place.
+    pub fn over_http(servers: &[SocketAddr]) -> Setup {
+        let target =
+            |(number, server): (usize, &SocketAddr)| json!({"name": format!("backend-{number}"), "mcp": {"host": format!("http://{server}/mcp")}});
+        Setup { targets: servers.iter().enumerate().map(target).collect(), ..Setup::default() }
+    }
+
+    pub fn with_registry(self, registry: Value) -> Setup {
+        Setup { registry: Some(registry), ..self }
+    }
+
+    pub fn with_policies(self, policies: Value) -> Setup {
+        Setup { policies: Some(policies), ..self }
+    }
+}
+
+/// Starts the gateway, with metrics and log as in production, and waits until it is ready. Says also how long that took.
+pub async fn gateway(this: &Path, setup: &Setup) -> (Proxy, Duration) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (config, url) = (directory.path().join("config.yaml"), directory.path().join("url"));
-    let written = json!({"stateDir": directory.path(), "backends": [{"mcp": {"targets": [target]}}]});
+    let mut written = json!({
+        "stateDir": directory.path(), "admin": {"listen": "127.0.0.1:0", "token": TOKEN}, "backends": [{"mcp": {"targets": setup.targets}}],
+    });
+    if let Some(registry) = &setup.registry {
+        write_registry(directory.path(), registry);
+        written["registry"] = json!({"source": format!("file://{}", directory.path().join("registry.json").display())});
+    }
+    if let Some(policies) = &setup.policies {
+        written["policies"] = policies.clone();
+    }
     fs::write(&config, written.to_string()).expect("a config file"); // JSON is YAML
     let log = fs::File::create(directory.path().join("log")).expect("a log file");
     let output = log.try_clone().expect("the log file twice");
     let mut command = Command::new(transom(this));
     command.arg("run").arg("-f").arg(&config).args(["--port", "0", "--url-file"]).arg(&url);
+    let begun = Instant::now();
     let child = command.stdout(output).stderr(log).kill_on_drop(true).spawn();
     let child = child.unwrap_or_else(|error| panic!("{}: {error}; build it with `cargo build --release`", transom(this).display()));
-    for _ in 0..3000 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    while begun.elapsed() < Duration::from_secs(30) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
         let Some(address) = fs::read_to_string(&url).ok().and_then(|url| url.trim().strip_prefix("http://")?.parse().ok()) else { continue };
         if crate::load::is_ready(address).await {
-            return Proxy { address, pid: child.id().unwrap_or_default(), _child: child, _directory: directory };
+            return (Proxy { address, pid: child.id().unwrap_or_default(), _child: child, directory }, begun.elapsed());
         }
     }
     panic!("the gateway is not ready: {}", fs::read_to_string(directory.path().join("log")).unwrap_or_default());
+}
+
+fn write_registry(directory: &Path, registry: &Value) {
+    let (new, place) = (directory.join("registry.json.new"), directory.join("registry.json"));
+    fs::write(&new, registry.to_string()).and_then(|()| fs::rename(&new, &place)).expect("a registry file");
 }
 
 impl Proxy {
@@ -67,5 +110,17 @@ impl Proxy {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("a process that runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
         line.trim().trim_end_matches(" kB").parse::<u64>().map_or(0, |kibibytes| kibibytes * 1024)
+    }
+
+    /// Publishes another registry where the gateway reads it.
+    pub fn publish(&self, registry: &Value) {
+        write_registry(self.directory.path(), registry);
+    }
+
+    /// Where its admin listener is, from its log.
+    pub fn admin(&self) -> SocketAddr {
+        let log = fs::read_to_string(self.directory.path().join("log")).expect("a log");
+        let said = log.split("admin on http://").nth(1).and_then(|rest| rest.split([' ', '\n']).next()?.parse().ok());
+        said.unwrap_or_else(|| panic!("the log names no admin listener: {log}"))
     }
 }

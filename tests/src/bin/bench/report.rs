@@ -1,0 +1,118 @@
+//! The table, as it grows, and what is left of it at the end: JSON, a picture, a verdict.
+
+use crate::Run;
+use crate::picture;
+use crate::rows::Pair;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use transom_tests::evidence;
+
+/// What a figure counts.
+#[derive(Clone, Copy)]
+pub enum Unit {
+    Milliseconds,
+    Mebibytes,
+    Kibibytes,
+    Times,
+}
+
+impl Unit {
+    fn text(self) -> &'static str {
+        match self {
+            Unit::Milliseconds => "ms",
+            Unit::Mebibytes => "MiB",
+            Unit::Kibibytes => "KiB",
+            Unit::Times => "×",
+        }
+    }
+}
+
+/// A call's cost against the bare proxy's, as something grows.
+pub struct Curve {
+    pub along: &'static str,
+    pub points: Vec<(usize, f64)>,
+}
+
+impl Curve {
+    pub fn new(along: &'static str) -> Curve {
+        Curve { along, points: Vec::new() }
+    }
+
+    pub fn point(&mut self, at: usize, ratio: f64) {
+        self.points.push((at, ratio));
+    }
+}
+
+#[derive(Default)]
+pub struct Report {
+    rows: Vec<Value>,
+    curves: Vec<Curve>,
+    missed: Vec<String>,
+}
+
+impl Report {
+    pub fn heading(&mut self, text: &str) {
+        println!("\n{text:<42}{:>12}{:>18}{:>10}{:>9}  verdict", "measured", "rounds", "must", "aim");
+    }
+
+    /// A ratio to the bare proxy.
+    pub fn ratio(&mut self, run: &Run, label: &str, mut pair: Pair, must: f64, aim: f64) {
+        let range = format!("{:.2} to {:.2}", pair.ratios.first().unwrap_or(&f64::NAN), pair.ratios.last().unwrap_or(&f64::NAN));
+        let (bare, ours) = (pair.limit.cpu_per_request(), pair.ours.cpu_per_request());
+        let ratio = pair.ratio();
+        self.line(label, &format!("{ratio:.2} ×"), &range, &format!("{must:.2} ×"), &format!("{aim:.2} ×"), ratio <= must * run.slack);
+        let p99 = |sample: &mut crate::load::Sample| sample.percentile(99).as_secs_f64() * 1e3;
+        println!("    bare {bare:.1} µs, gateway {ours:.1} µs; p99 {:.1} and {:.1} ms", p99(&mut pair.limit), p99(&mut pair.ours));
+        self.rows.push(json!({"what": label, "ratio": ratio, "rounds": pair.ratios, "must": must, "aim": aim, "bareMicroseconds": bare, "gatewayMicroseconds": ours}));
+    }
+
+    /// What a gateway costs more than another, in percent.
+    pub fn increase(&mut self, run: &Run, label: &str, pair: Pair, must: f64, aim: f64) {
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        let more = percent(pair.ratio());
+        let range =
+            format!("{:+.0} to {:+.0} %", percent(*pair.ratios.first().unwrap_or(&f64::NAN)), percent(*pair.ratios.last().unwrap_or(&f64::NAN)));
+        let holds = pair.ratio() <= (1.0 + must / 100.0) * run.slack;
+        self.line(label, &format!("{more:+.1} %"), &range, &format!("{must:+.0} %"), &format!("{aim:+.0} %"), holds);
+        self.rows.push(json!({"what": label, "percent": more, "rounds": pair.ratios, "must": must, "aim": aim}));
+    }
+
+    /// Something counted.
+    pub fn figure(&mut self, label: &str, value: f64, unit: Unit, must: f64, aim: f64) {
+        let text = |value: f64| format!("{value:.1} {}", unit.text());
+        self.line(label, &text(value), "", &text(must), &text(aim), value <= must);
+        self.rows.push(json!({"what": label, "value": value, "unit": unit.text(), "must": must, "aim": aim}));
+    }
+
+    pub fn curve(&mut self, curve: Curve) {
+        let points: Vec<String> = curve.points.iter().map(|(at, ratio)| format!("{at}: {ratio:.2} ×")).collect();
+        println!("\ncall, by number of {}\n    {}", curve.along, points.join("   "));
+        self.curves.push(curve);
+    }
+
+    fn line(&mut self, label: &str, measured: &str, range: &str, must: &str, aim: &str, holds: bool) {
+        println!("{label:<42}{measured:>12}{range:>18}{must:>10}{aim:>9}  {}", if holds { "met" } else { "MISSED" });
+        if !holds {
+            self.missed.push(format!("{label}: {measured}, must be at most {must}"));
+        }
+    }
+
+    /// Writes everything down and says whether all of it was reached.
+    pub fn finish(self) -> ExitCode {
+        let curves: Vec<Value> = self.curves.iter().map(|curve| json!({"along": curve.along, "points": curve.points})).collect();
+        let report = json!({
+            "commit": evidence::commit(), "machine": evidence::machine(), "rows": self.rows, "curves": curves, "missed": self.missed,
+        });
+        let written = evidence::write("bench.json", &report).expect("a place for the report");
+        println!("\nwritten to {}", written.display());
+        if !self.curves.is_empty() {
+            let picture = written.with_extension("svg");
+            std::fs::write(&picture, picture::draw(&self.curves)).expect("a place for the picture");
+            println!("drawn in {}", picture.display());
+        }
+        for missed in &self.missed {
+            println!("MISSED  {missed}");
+        }
+        if self.missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a run that is to be believed says of itself: which commit, which machine, which figures.
+
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The commit that was built, with `+` if files differ from it.
+pub fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(env!("CARGO_MANIFEST_DIR")).args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| !changes.is_empty());
+    format!("{}{}", git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".into()), if changed { "+" } else { "" })
+}
+
+/// The machine, as far as figures depend on it.
+pub fn machine() -> Value {
+    let line = |path: &str, start: &str| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default().trim_start_matches([' ', '\t', ':']).to_owned()
+    };
+    json!({
+        "cpus": std::thread::available_parallelism().map_or(0, |cpus| cpus.get()),
+        "cpu": line("/proc/cpuinfo", "model name"),
+        "memory": line("/proc/meminfo", "MemTotal"),
+        "kernel": std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
+        "load": std::fs::read_to_string("/proc/loadavg").unwrap_or_default().split(' ').take(3).collect::<Vec<_>>().join(" "),
+    })
+}
+
+/// Where reports go: `target/evidence`, wherever cargo was told to put `target`.
+pub fn folder() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    let target = own.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
+    target.map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), Path::to_owned).join("evidence")
+}
+
+/// Writes a report, `faults.json`; where it is now.
+pub fn write(name: &str, report: &Value) -> std::io::Result<PathBuf> {
+    let path = folder().join(name);
+    std::fs::create_dir_all(folder())?;
+    std::fs::write(&path, format!("{report:#}\n"))?;
+    Ok(path)
+}
+
+/// What a test counted, for a program that runs the test and looks for it among its output.
+pub fn say(counted: &Value) {
+    eprintln!("{MARK}{counted}");
+}
+
+/// What [`say`] said, in the output of a test.
+pub fn said(output: &str) -> Option<Value> {
+    output.lines().rev().find_map(|line| serde_json::from_str(line.strip_prefix(MARK)?).ok())
+}
+
+const MARK: &str = "counted: ";
