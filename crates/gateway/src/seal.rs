@@ -1,9 +1,11 @@
 //! Session ids and other tokens that only we can make and read: AEAD over a small record.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::{digest, rand};
+use aws_lc_rs::digest;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rand::TryRngCore;
+use rand::rngs::OsRng;
 
 /// Seals and opens tokens.
 pub struct Seal {
@@ -19,7 +21,8 @@ impl Seal {
         let mut key = [0; 32];
         match secret {
             Some(secret) => key.copy_from_slice(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref()),
-            None => rand::fill(&mut key).ok()?,
+            // The system's own: that of the crypto library measures the clock for fifty milliseconds before the first byte.
+            None => OsRng.try_fill_bytes(&mut key).ok()?,
         }
         Some(Seal { key: LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).ok()?) })
     }
@@ -27,7 +30,7 @@ impl Seal {
     /// A token that holds these bytes. `purpose` is bound to it: a token for one purpose is none for another.
     pub fn seal(&self, purpose: &str, bytes: &[u8]) -> Option<String> {
         let mut nonce = [0; NONCE_LEN];
-        rand::fill(&mut nonce).ok()?;
+        OsRng.try_fill_bytes(&mut nonce).ok()?;
         let mut sealed = bytes.to_vec();
         self.key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(purpose), &mut sealed).ok()?;
         let mut token = nonce.to_vec();

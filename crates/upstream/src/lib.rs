@@ -54,5 +54,5 @@ pub use marked::{dismiss_guard, set_guard, stand_guard};
 pub use outbox::{FromTarget, Outbox};
 pub use spec::{EraChoice, Secret, Sessions, TargetSpec, Transport};
 pub use state::{Capabilities, Item, Offer, Status, TargetState};
-pub use sys::harden_process;
+pub use sys::{harden_process, keep_pages_small};
 pub use target::{Host, Target};
