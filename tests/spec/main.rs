@@ -15,6 +15,7 @@ mod health;
 mod lifecycle;
 mod metrics;
 mod names;
+mod questions;
 mod registry;
 mod reload;
 mod remotes;

@@ -2,10 +2,12 @@
 //!
 //! Start reading at [`app`] (how it starts), then [`stack`] (what happens to a message).
 
+pub mod abilities;
 pub mod admin;
 pub mod app;
 pub mod authenticate;
 pub mod authorize;
+pub mod bridge;
 pub mod changes;
 pub mod config;
 pub mod dispatch;
@@ -20,6 +22,7 @@ pub mod metrics;
 pub mod names;
 pub mod naming;
 pub mod observe;
+pub mod parked;
 pub mod reply;
 pub mod request_state;
 pub mod resources;

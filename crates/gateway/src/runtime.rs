@@ -9,6 +9,7 @@ use crate::limits::Limits;
 use crate::logging::Sampler;
 use crate::metrics::{Action, Metrics};
 use crate::naming::Names;
+use crate::parked::Parked;
 use crate::reply::{Failure, Reject};
 use crate::seal::Seal;
 use crate::session::Sessions;
@@ -43,6 +44,8 @@ pub struct Runtime {
     pub seal: Arc<Seal>,
     /// Legacy sessions.
     pub sessions: Sessions,
+    /// Calls that wait for their clients to answer.
+    pub parked: Arc<Parked>,
     /// Open streams.
     pub hub: Arc<Hub>,
     /// Counters.
@@ -141,6 +144,7 @@ impl Runtime {
             store: RegistryStore::new(config, target_names(&config.targets), metrics.clone()),
             sessions: Sessions::new(seal.clone()),
             seal,
+            parked: Parked::new(),
             hub,
             metrics,
             told: watch::Sender::new(Arc::new(Told { generation: Arc::new(Generation::empty()), policy: policy.clone() })),

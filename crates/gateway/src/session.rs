@@ -4,6 +4,7 @@
 //! A session id is a sealed record, so any replica with the same key can serve it and nothing a client proposes is ever
 //! used. What this replica keeps beside it (calls in flight, questions to the client) is bounded and may be forgotten.
 
+use crate::abilities::Abilities;
 use crate::authenticate::Principal;
 use crate::authenticate::shares::{Share, Shares};
 use crate::authenticate::validity::Validity;
@@ -58,53 +59,6 @@ pub struct Session {
     last_used: AtomicU64,
     in_flight: Mutex<HashMap<Id, oneshot::Sender<()>, RandomState>>,
     owed: Mutex<HashMap<Bytes, oneshot::Sender<Result<Bytes, RpcError>>>>,
-}
-
-/// What a client declared it can do for servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Abilities {
-    /// `sampling`
-    pub sampling: bool,
-    /// `elicitation`
-    pub elicitation: bool,
-    /// `roots`
-    pub roots: bool,
-}
-
-impl Abilities {
-    /// From `capabilities`.
-    pub fn read(capabilities: Option<Json<'_>>) -> Abilities {
-        let has = |name| capabilities.is_some_and(|capabilities| capabilities.get(name).is_some_and(|value| value.raw() != "null"));
-        Abilities { sampling: has("sampling"), elicitation: has("elicitation"), roots: has("roots") }
-    }
-
-    /// As `capabilities`.
-    pub fn json(self) -> Bytes {
-        if self == Abilities::default() {
-            return Bytes::from_static(b"{}");
-        }
-        let names = [(self.sampling, "\"sampling\":{}"), (self.elicitation, "\"elicitation\":{}"), (self.roots, "\"roots\":{}")];
-        let members: Vec<&str> = names.into_iter().filter_map(|(has, member)| has.then_some(member)).collect();
-        format!("{{{}}}", members.join(",")).into()
-    }
-
-    /// Whether a client with these can answer this request.
-    pub fn can_answer(self, method: &str) -> bool {
-        match method {
-            "sampling/createMessage" => self.sampling,
-            "elicitation/create" => self.elicitation,
-            "roots/list" => self.roots,
-            _ => false,
-        }
-    }
-
-    fn bits(self) -> u8 {
-        u8::from(self.sampling) | u8::from(self.elicitation) << 1 | u8::from(self.roots) << 2
-    }
-
-    fn from_bits(bits: u8) -> Abilities {
-        Abilities { sampling: bits & 1 != 0, elicitation: bits & 2 != 0, roots: bits & 4 != 0 }
-    }
 }
 
 impl Session {

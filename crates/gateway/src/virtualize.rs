@@ -4,11 +4,13 @@
 //! Everything that comes back from a target is searched for the secrets that were sent there ([`masked`]).
 
 use crate::authorize::Permitted;
+use crate::bridge::Answered;
 use crate::generation::{Entry, Slot};
 use crate::local;
 use crate::message::{Addressed, Call, Context, List, Named};
 use crate::metrics::Metrics;
 use crate::names::{check_param_headers, final_headers};
+use crate::parked::Ticket;
 use crate::reply::Failure;
 use crate::request_state::{self, Binding};
 use crate::runtime::Runtime;
@@ -23,9 +25,10 @@ use transom_protocol::message::Params;
 use transom_protocol::{Era, Method};
 use transom_registry::mask::Mask;
 use transom_registry::{ClientEra, Refusal, Resume, Step};
-use transom_upstream::CallError;
+use transom_upstream::{CallError, Outbox};
 
 /// A call in a target's own terms.
+#[derive(Clone)]
 pub struct SourceCall {
     /// What is known about the request.
     pub context: Arc<Context>,
@@ -49,6 +52,12 @@ pub struct SourceCall {
     pub param_headers: Vec<(http::HeaderName, http::HeaderValue)>,
     /// How long it may take.
     pub timeout: Duration,
+    /// Which era the target speaks, or spoke last.
+    pub target_era: Era,
+    /// The road back while it runs.
+    pub outbox: Arc<Outbox>,
+    /// The call that this is the answer to a question of.
+    pub ticket: Option<Ticket>,
 }
 
 /// The stage.
@@ -68,15 +77,15 @@ impl Virtualize {
     }
 }
 
-/// How a call to a target ended well.
-enum Answered {
-    /// With a result.
+/// What there is to give to the client.
+enum Outcome {
+    /// A result, to be given its shape.
     Result(Bytes),
-    /// With a question, to be passed on as it is.
+    /// A question, to be passed on as it is.
     Question(Bytes),
 }
 
-impl<N: Next<Box<SourceCall>, Reply = Bytes>> Stage<Permitted<Box<Addressed>>, N> for Virtualize {
+impl<N: Next<Box<SourceCall>, Reply = Answered>> Stage<Permitted<Box<Addressed>>, N> for Virtualize {
     type Reply = Bytes;
 
     async fn handle(&self, permitted: Permitted<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
@@ -98,7 +107,7 @@ impl<N: Next<Box<SourceCall>, Reply = Bytes>> Stage<Permitted<Box<Addressed>>, N
 
 impl Virtualize {
     /// A call of a virtual tool: arguments in, a step out, and what comes back shaped.
-    async fn call_virtual<N: Next<Box<SourceCall>, Reply = Bytes>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
+    async fn call_virtual<N: Next<Box<SourceCall>, Reply = Answered>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
         let generation = named.context.generation.clone();
         let era = named.context.era;
         let client = if era == Era::Modern { ClientEra::Modern } else { ClientEra::Legacy };
@@ -111,8 +120,8 @@ impl Virtualize {
                 let resume = source.resume;
                 let prepared = Prepared { arguments: Some(source.arguments.into()), param_headers };
                 match self.send(named, prepared, next).await? {
-                    Answered::Question(question) => Ok(question),
-                    Answered::Result(result) => Ok(self.shaped(&entry, &resume, result, client)),
+                    Outcome::Question(question) => Ok(question),
+                    Outcome::Result(result) => Ok(self.shaped(&entry, &resume, result, client)),
                 }
             }
             Ok(Step::Local(call)) => {
@@ -140,7 +149,7 @@ impl Virtualize {
     }
 
     /// Everything that is not a virtual tool: the target's own bytes, there and back.
-    async fn pass<N: Next<Box<SourceCall>, Reply = Bytes>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
+    async fn pass<N: Next<Box<SourceCall>, Reply = Answered>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
         let Addressed { call, entry, slot, source, .. } = &*named.message;
         let Some(slot) = slot.clone() else { return Err(Failure::Internal) };
         let mut prepared = Prepared::default();
@@ -163,8 +172,8 @@ impl Virtualize {
         }
         let mask = named.context.generation.mask(&slot.name).cloned();
         let result = match self.send(named, prepared, next).await? {
-            Answered::Question(question) => return Ok(question),
-            Answered::Result(result) => result,
+            Outcome::Question(question) => return Ok(question),
+            Outcome::Result(result) => result,
         };
         let result = self.masked(mask.as_deref(), &slot.name, result);
         Ok(if method == Method::ReadResource { crate::resources::exposed_contents(&slot.name, &result) } else { result })
@@ -172,24 +181,30 @@ impl Virtualize {
 
     /// Sends a call to its target. A question that comes back instead of a result is sealed, so that only this principal can
     /// answer it, and only for this tool.
-    async fn send<N: Next<Box<SourceCall>, Reply = Bytes>>(
+    async fn send<N: Next<Box<SourceCall>, Reply = Answered>>(
         &self,
         named: Named<Box<Addressed>>,
         prepared: Prepared,
         next: &N,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<Outcome, Failure> {
         let Named { context, principal, session, message } = named;
         let Addressed { call, entry, slot, source, rename, timeout } = *message;
         let Some(slot) = slot else { return Err(Failure::Internal) };
-        let era = context.era;
-        let modern_target = entry.as_ref().is_none_or(|entry| entry.era() == Era::Modern);
+        let target_era = entry.as_ref().map_or_else(|| spoken(&context, &slot), |entry| entry.era());
         let mask = context.generation.mask(&slot.name).cloned();
         let target = slot.name.clone();
         let Call { method, method_text, params, .. } = *call;
-        let binding = Binding { principal: &principal, target: &target, source: &source };
-        let params = if era == Era::Modern { request_state::opened(&self.runtime.seal, &binding, params)? } else { params };
+        let binding = Binding { principal: &principal, target: &target, method, source: &source };
+        let (params, ticket) = match (context.era, target_era) {
+            (Era::Modern, _) => request_state::opened(&self.runtime.seal, &binding, params)?,
+            (Era::Legacy, Era::Modern) if request_state::smuggled(&params) => {
+                return Err(Failure::InvalidParams("`requestState` and `inputResponses` do not exist in the client's revision".into()));
+            }
+            (Era::Legacy, _) => (params, None),
+        };
         let timeout = timeout.unwrap_or(slot.timeout);
         let source_call = Box::new(SourceCall {
+            outbox: context.outbox.clone(),
             context,
             session,
             slot,
@@ -201,25 +216,22 @@ impl Virtualize {
             source: source.clone(),
             param_headers: prepared.param_headers,
             timeout,
+            target_era,
+            ticket,
         });
         // Boxed: the way to a target is the largest part of a call's future, and five rooms above would carry it along.
-        let result = match Box::pin(next.run(source_call)).await {
-            Ok(result) => result,
-            Err(Failure::Refused { server, error }) => {
-                return Err(Failure::Refused { error: self.masked(mask.as_deref(), &target, error), server });
+        match Box::pin(next.run(source_call)).await {
+            Ok(Answered::Result(result)) => Ok(Outcome::Result(result)),
+            Ok(Answered::Question(question)) => {
+                let question = self.masked(mask.as_deref(), &target, question);
+                Ok(Outcome::Question(request_state::sealed(&self.runtime.seal, &binding, question)))
             }
-            Err(failure) => return Err(failure),
-        };
-        match (modern_target && asks_for_input(&result), era) {
-            (false, _) => Ok(Answered::Result(result)),
-            (true, Era::Modern) => {
-                let question = self.masked(mask.as_deref(), &target, result);
-                Ok(Answered::Question(request_state::sealed(&self.runtime.seal, &binding, question)))
+            Ok(Answered::Parked(question, ticket)) => {
+                let question = self.masked(mask.as_deref(), &target, question);
+                request_state::ticketed(&self.runtime.seal, &binding, &question, ticket).map(Outcome::Question).ok_or(Failure::Internal)
             }
-            (true, Era::Legacy) => Err(Failure::Upstream {
-                server: target.to_string(),
-                error: CallError::Invalid("it asks for input in a way that the client's revision does not have".into()),
-            }),
+            Err(Failure::Refused { server, error }) => Err(Failure::Refused { error: self.masked(mask.as_deref(), &target, error), server }),
+            Err(failure) => Err(failure),
         }
     }
 
@@ -296,10 +308,9 @@ fn completes(context: &Context, slot: &Slot) -> bool {
     context.generation.view(&slot.name).and_then(|view| view.offer.as_ref()).is_some_and(|offer| offer.offer.capabilities.completions)
 }
 
-/// Whether a result is a question; nearly none has the word at all.
-fn asks_for_input(result: &Bytes) -> bool {
-    memchr::memmem::find(result, b"\"input_required\"").is_some()
-        && std::str::from_utf8(result).is_ok_and(|text| Json::trusted(text).get("resultType").is_some_and(|kind| kind.raw() == "\"input_required\""))
+/// Which era the target of something that is not listed speaks.
+fn spoken(context: &Context, slot: &Slot) -> Era {
+    context.generation.view(&slot.name).and_then(|view| view.offer.as_ref()).map_or(Era::Modern, |offer| offer.offer.era)
 }
 
 impl<N: Send + Sync + 'static> Stage<Permitted<List>, N> for Virtualize {

@@ -2,6 +2,7 @@
 //!
 //! The stream is the session: it ends with it. Answers travel on the stream, so each message runs on its own.
 
+use crate::abilities::Abilities;
 use crate::authorize::Viewer;
 use crate::hub::Wants;
 use crate::listener::answer::{Reply, event_stream, failed, status};
@@ -9,7 +10,7 @@ use crate::listener::mcp::Endpoint;
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
 use crate::runtime::Admitted;
-use crate::session::{Abilities, Session};
+use crate::session::Session;
 use bytes::Bytes;
 use http::StatusCode;
 use std::collections::{HashMap, VecDeque};

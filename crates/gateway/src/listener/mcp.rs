@@ -152,7 +152,7 @@ impl Endpoint {
                 let params = request.params.clone();
                 match into_ask(context.clone(), Scope::default(), request, &ParamsView::read(&params), &[]) {
                     Ok(Ask::Call(incoming)) => {
-                        let mut running = Running::new(self.mcp.call.clone().call(incoming), Era::Legacy, admitted);
+                        let mut running = Running::new(self.mcp.call.clone().call(incoming), &context, admitted);
                         let road = Road { context: &context, events: true };
                         let done = loop {
                             tokio::select! {
@@ -198,7 +198,11 @@ impl Endpoint {
     /// The whole answer to a message that needs no stream.
     async fn message_for(&self, ask: Ask, id: &Id, method: Method) -> Bytes {
         let outcome = match ask {
-            Ask::Call(incoming) => self.mcp.call.clone().call(incoming).await.map(|result| for_era(&result, Era::Legacy, method)),
+            Ask::Call(incoming) => {
+                // There is no stream on which the client could be asked.
+                incoming.context.outbox.go_deaf();
+                self.mcp.call.clone().call(incoming).await.map(|result| for_era(&result, Era::Legacy, method))
+            }
             Ask::List(incoming) => self.mcp.list.clone().call(incoming).await.map(|listed| list_pieces(listed).concat().into()),
             Ask::Control(incoming) => self.mcp.control.clone().call(incoming).await.map(|answer| match answer {
                 Answer::Result(result) | Answer::Session(result, _) => result,
@@ -253,7 +257,7 @@ impl Endpoint {
         match ask {
             Ask::Call(incoming) => {
                 let context = incoming.context.clone();
-                let running = Running::new(self.mcp.call.clone().call(incoming), form.era, admitted);
+                let running = Running::new(self.mcp.call.clone().call(incoming), &context, admitted);
                 wait(running, context, form).await
             }
             Ask::List(incoming) => match self.mcp.list.clone().call(incoming).await {
