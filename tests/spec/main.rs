@@ -20,6 +20,7 @@ mod registry;
 mod reload;
 mod remotes;
 mod rest;
+mod resumption;
 mod routing;
 mod secrets;
 mod sessions;

@@ -172,6 +172,7 @@ struct Script {
     forget_after: Option<usize>,
     endpoint: Option<String>,
     instructions: Option<String>,
+    resumable: bool,
 }
 
 #[derive(Default)]
@@ -192,6 +193,16 @@ struct Live {
     streams: Vec<LiveStream>,
     running: HashMap<(String, String), watch::Sender<bool>>,
     asked: HashMap<String, oneshot::Sender<Answer>>,
+    /// Calls whose streams can be taken up again.
+    calls: HashMap<String, LiveCall>,
+}
+
+/// A call whose stream can be taken up again: every event so far, and whoever reads it.
+#[derive(Default)]
+struct LiveCall {
+    events: Vec<String>,
+    reader: Option<mpsc::UnboundedSender<Value>>,
+    done: bool,
 }
 
 struct LiveStream {
@@ -221,6 +232,7 @@ pub fn target(name: &str) -> Target {
         forget_after: None,
         endpoint: None,
         instructions: None,
+        resumable: false,
     };
     let shared = Shared {
         name: name.into(),
@@ -374,6 +386,12 @@ impl Target {
         self
     }
 
+    /// Streams of calls give their events ids and can be taken up again; see [`Context::hang_up`].
+    pub fn resumable(self) -> Target {
+        self.script(|script| script.resumable = true);
+        self
+    }
+
     // What happens while it runs.
 
     /// As [`Target::hostile`], while running; `None` makes it behave again.
@@ -387,6 +405,11 @@ impl Target {
     /// Forgets every session: what comes next with one of them is 404.
     pub fn forget_sessions(&self) {
         self.live().sessions.clear();
+    }
+
+    /// Forgets every stream that could have been taken up again.
+    pub fn forget_streams(&self) {
+        self.live().calls.clear();
     }
 
     /// Changes the tools, silently.
@@ -614,6 +637,12 @@ impl Context {
         };
         self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         receiver.await.unwrap_or_else(|_| Err(json!({"code": -32000, "message": "never answered"})))
+    }
+
+    /// Closes the connection of the call, which goes on; whoever wants its rest may come back after so long. Only of a target
+    /// that is [`Target::resumable`].
+    pub fn hang_up(&self, retry: Duration) {
+        self.send(json!({"$hang_up": u64::try_from(retry.as_millis()).unwrap_or(0)}));
     }
 
     /// Waits until the call is cancelled.

@@ -23,6 +23,7 @@ pub mod names;
 pub mod naming;
 pub mod observe;
 pub mod parked;
+pub mod replay;
 pub mod reply;
 pub mod request_state;
 pub mod resources;

@@ -133,6 +133,8 @@ pub enum Control {
     },
     /// A stream for what the server has to say: `GET`, or `subscriptions/listen`.
     Listen(crate::hub::Wants),
+    /// The rest of a call's stream after the event with this id: `GET` with `Last-Event-ID`.
+    Resume(String),
     /// `DELETE`.
     End,
 }
@@ -151,7 +153,7 @@ impl Control {
             Control::Listen(wants) if wants.subscription.is_some() => Method::Listen,
             Control::Notification(method) => *method,
             // These have no name in MCP: a stream and the end of a session are matters of HTTP.
-            Control::Listen(_) | Control::Answer(_) | Control::End => Method::Unknown,
+            Control::Listen(_) | Control::Resume(_) | Control::Answer(_) | Control::End => Method::Unknown,
         }
     }
 }

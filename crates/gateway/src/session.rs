@@ -12,6 +12,7 @@ use crate::authorize::{Sight, Viewer};
 use crate::generation::Generation;
 use crate::hub::{Stream, Watcher};
 use crate::message::{Call, Context, Control, Identified, InSession, List};
+use crate::replay::{Reader, Shelf, Total};
 use crate::reply::{Failure, Reject};
 use crate::runtime::Runtime;
 use crate::seal::Seal;
@@ -59,11 +60,20 @@ pub struct Session {
     last_used: AtomicU64,
     in_flight: Mutex<HashMap<Id, oneshot::Sender<()>, RandomState>>,
     owed: Mutex<HashMap<Bytes, oneshot::Sender<Result<Bytes, RpcError>>>>,
+    /// Streams of calls, to be taken up again.
+    pub shelf: Arc<Shelf>,
 }
 
 impl Session {
     /// A session that belongs to this principal.
-    pub fn new(key: SessionKey, revision: Revision, abilities: Abilities, client_info: Option<Bytes>, principal: &Principal) -> Session {
+    pub fn new(
+        key: SessionKey,
+        revision: Revision,
+        abilities: Abilities,
+        client_info: Option<Bytes>,
+        principal: &Principal,
+        shelf: Arc<Shelf>,
+    ) -> Session {
         Session {
             key,
             revision,
@@ -75,6 +85,7 @@ impl Session {
             last_used: AtomicU64::new(now()),
             in_flight: Mutex::default(),
             owed: Mutex::default(),
+            shelf,
         }
     }
 
@@ -164,6 +175,7 @@ pub struct Sessions {
     ended: Mutex<(HashSet<u128>, VecDeque<u128>)>,
     count: AtomicU64,
     shares: Arc<Shares>,
+    replayed: Total,
 }
 
 fn now() -> u64 {
@@ -178,7 +190,14 @@ fn unix_now() -> u64 {
 impl Sessions {
     /// With the key that seals ids.
     pub fn new(seal: Arc<Seal>) -> Sessions {
-        Sessions { seal, shards: Default::default(), ended: Mutex::default(), count: AtomicU64::new(0), shares: Shares::new(SESSIONS_EACH) }
+        Sessions {
+            seal,
+            shards: Default::default(),
+            ended: Mutex::default(),
+            count: AtomicU64::new(0),
+            shares: Shares::new(SESSIONS_EACH),
+            replayed: Total::default(),
+        }
     }
 
     /// How many there are.
@@ -206,7 +225,7 @@ impl Sessions {
         record.extend_from_slice(&key.0.to_le_bytes());
         record.extend_from_slice(principal.key().as_bytes());
         let token = self.seal.seal(PURPOSE, &record)?;
-        let session = Arc::new(Session::new(key, revision, abilities, client_info, principal));
+        let session = Arc::new(Session::new(key, revision, abilities, client_info, principal, Shelf::new(self.replayed.clone())));
         self.insert(token.clone(), session.clone(), principal).then_some((token, session))
     }
 
@@ -237,7 +256,7 @@ impl Sessions {
         if self.ended.lock().is_ok_and(|ended| ended.0.contains(&key.0)) {
             return Opened::Unknown;
         }
-        let session = Arc::new(Session::new(key, revision, abilities, None, principal));
+        let session = Arc::new(Session::new(key, revision, abilities, None, principal, Shelf::new(self.replayed.clone())));
         session.ready.store(true, Relaxed);
         if self.insert(token.to_owned(), session.clone(), principal) { Opened::Yes(session) } else { Opened::Full }
     }
@@ -311,6 +330,7 @@ impl Sessions {
         for shard in &self.shards {
             let Ok(mut shard) = shard.lock() else { continue };
             shard.retain(|_, Held { session, .. }| {
+                session.shelf.tidy();
                 let idle = now.saturating_sub(session.last_used.load(Relaxed));
                 let limit = if session.ready.load(Relaxed) { IDLE } else { OPENING };
                 let keep =
@@ -434,6 +454,8 @@ pub enum Answer {
     Ended,
     /// A stream, and what opens it (the acknowledgement of a modern subscription).
     Stream(Listening),
+    /// The rest of a call's stream, for as long as whoever came back for it may listen.
+    Replay(Reader, Validity),
 }
 
 /// An open stream together with the books it must be taken off.
@@ -548,6 +570,14 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                     let _ = self.runtime.watch(&context.generation, &viewer, watcher, &uri, true);
                 }
                 Ok(Answer::Stream(listening))
+            }
+            Control::Resume(after) => {
+                let session = session.ok_or_else(|| Failure::rejected(Reject::MethodNotAllowed, "GET needs a session: send initialize first"))?;
+                let reader = session.shelf.resume(&after).ok_or_else(|| {
+                    let message = "Last-Event-ID: no stream of this session can be taken up there; it has ended long ago, lost what came after it, or never was";
+                    Failure::rejected(Reject::UnknownEvent, message)
+                })?;
+                Ok(Answer::Replay(reader, self.runtime.authentication.validity(&principal)))
             }
             Control::End => {
                 let (Some(session), Some(token)) = (session, &context.session_id) else {

@@ -127,6 +127,10 @@ async fn post(shared: Arc<Shared>, request: Recorded, message: Value) -> Respons
     let twice = matches!(hostile, Some(Hostile::Twice));
     let mut guard = CallGuard { shared: shared.clone(), key, cancel: modern.then_some(cancel), done: false };
     tokio::spawn(run(shared.clone(), message.clone(), modern, sender, cancelled, hostile));
+    if request.method == "tools/call" && shared.script.lock().unwrap().resumable {
+        guard.done = true;
+        return resumable(&shared, receiver);
+    }
     let first = receiver.recv().await;
     let events = shared.script.lock().unwrap().transport == Transport::Events && request.method != "initialize";
     let mut reply = match first {
@@ -149,6 +153,54 @@ async fn post(shared: Arc<Shared>, request: Recorded, message: Value) -> Respons
         reply.headers_mut().insert("mcp-session-id", value);
     }
     reply
+}
+
+/// The stream of a call that can be taken up again. Its first event carries nothing but an id.
+fn resumable(shared: &Arc<Shared>, mut receiver: mpsc::UnboundedReceiver<Value>) -> Response<Reply> {
+    let (reader, events) = mpsc::unbounded_channel();
+    let key = {
+        let mut live = shared.live.lock().unwrap();
+        live.next += 1;
+        let key = format!("call-{}", live.next);
+        reader.send(json!(format!("id: {key}/0\ndata: \n\n"))).ok();
+        live.calls.insert(key.clone(), super::LiveCall { reader: Some(reader), ..Default::default() });
+        key
+    };
+    let shared = shared.clone();
+    tokio::spawn(async move {
+        while let Some(message) = receiver.recv().await {
+            let mut live = shared.live.lock().unwrap();
+            let Some(call) = live.calls.get_mut(&key) else { return };
+            if let Some(retry) = message.get("$hang_up") {
+                if let Some(reader) = call.reader.take() {
+                    reader.send(json!(format!("retry: {retry}\n\n"))).ok();
+                }
+                continue;
+            }
+            let event = format!("id: {key}/{}\nevent: message\ndata: {message}\n\n", call.events.len() + 1);
+            if let Some(reader) = &call.reader {
+                reader.send(json!(event)).ok();
+            }
+            call.events.push(event);
+        }
+        if let Some(call) = shared.live.lock().unwrap().calls.get_mut(&key) {
+            (call.reader, call.done) = (None, true);
+        }
+    });
+    events_reply(Reply { receiver: Some(events), bytes: None, ..Reply::whole(Bytes::new()) })
+}
+
+/// The rest of such a stream.
+fn rest(shared: &Shared, last: &str) -> Response<Reply> {
+    let mut live = shared.live.lock().unwrap();
+    let place = last.split_once('/').and_then(|(key, number)| Some((live.calls.get_mut(key)?, number.parse::<usize>().ok()?)));
+    let Some((call, number)) = place else { return status(400) };
+    let (reader, events) = mpsc::unbounded_channel();
+    for event in call.events.iter().skip(number) {
+        reader.send(json!(event)).ok();
+    }
+    call.reader = (!call.done).then_some(reader);
+    events_reply(Reply { receiver: Some(events), bytes: None, ..Reply::whole(Bytes::new()) })
 }
 
 /// Counts a call against its session, and forgets the session when its time has come.
@@ -406,6 +458,9 @@ fn stream(shared: &Arc<Shared>, request: &Recorded) -> Response<Reply> {
         return status(405);
     }
     let session = request.header("mcp-session-id").unwrap_or_default().to_owned();
+    if let Some(last) = request.header("last-event-id") {
+        return rest(shared, last);
+    }
     let mut live = shared.live.lock().unwrap();
     if !live.sessions.contains_key(&session) {
         return status(404);
@@ -547,6 +602,9 @@ impl Body for Reply {
                     && let Some(guard) = &mut this.guard
                 {
                     guard.done = true;
+                }
+                if let Some(raw) = message.as_str() {
+                    return Poll::Ready(Some(Ok(Frame::data(raw.to_owned().into()))));
                 }
                 Poll::Ready(Some(Ok(Frame::data(format!("event: message\ndata: {message}\n\n").into()))))
             }

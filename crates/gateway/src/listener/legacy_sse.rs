@@ -60,7 +60,7 @@ impl LegacySse {
         let (answers, receiver) = mpsc::channel(QUEUE);
         let key = SessionKey(rand::random());
         let token = format!("{:032x}{:032x}", rand::random::<u128>(), key.0);
-        let session = Arc::new(Session::new(key, Revision::V2024_11_05, Abilities::default(), None, principal));
+        let session = Arc::new(Session::new(key, Revision::V2024_11_05, Abilities::default(), None, principal, Arc::default()));
         let Some(changes) = endpoint.runtime.hub.open(Wants::legacy(), Some(key), Scope::default(), viewer.clone()) else { return refused() };
         match self.clients.lock() {
             Ok(mut clients) if clients.len() < CONNECTIONS => clients.insert(token.clone(), Client { session, answers }),

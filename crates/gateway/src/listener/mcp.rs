@@ -112,7 +112,11 @@ impl Endpoint {
         if !headers.events {
             return self.refuse(&Failure::rejected(Reject::Accept, "Not acceptable: Accept must admit text/event-stream"), Era::Legacy, None);
         }
-        self.control(&head, scope, Era::Legacy, Control::Listen(Wants::legacy()), 0).await
+        let control = match &headers.last_event {
+            Some(last) => Control::Resume(last.clone()),
+            None => Control::Listen(Wants::legacy()),
+        };
+        self.control(&head, scope, Era::Legacy, control, 0).await
     }
 
     /// Ends a legacy session.
@@ -206,7 +210,7 @@ impl Endpoint {
             Ask::List(incoming) => self.mcp.list.clone().call(incoming).await.map(|listed| list_pieces(listed).concat().into()),
             Ask::Control(incoming) => self.mcp.control.clone().call(incoming).await.map(|answer| match answer {
                 Answer::Result(result) | Answer::Session(result, _) => result,
-                Answer::Accepted | Answer::Ended | Answer::Stream(_) => Bytes::from_static(b"{}"),
+                Answer::Accepted | Answer::Ended | Answer::Stream(_) | Answer::Replay(..) => Bytes::from_static(b"{}"),
             }),
         };
         match outcome {

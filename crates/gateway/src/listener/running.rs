@@ -1,10 +1,10 @@
 //! A call while it runs: what its target has to say before the answer, and a client that may go away.
 
-use crate::listener::answer::{Form, KEEP_ALIVE, Reply, event_stream, finished, outcome_message};
+use crate::listener::answer::{Form, KEEP_ALIVE, Reply, event_stream, finished, outcome_message, read_out};
 use crate::message::Context;
 use crate::reply::Failure;
 use crate::runtime::Admitted;
-use crate::session::LEVELS;
+use crate::session::{LEVELS, Session};
 use crate::virtualize::masked;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -71,12 +71,24 @@ pub async fn wait(mut running: Running, context: Arc<Context>, form: Form) -> Re
             message = context.outbox.next() => {
                 let road = Road { context: &context, events: form.events };
                 if let Some(first) = road.message(message) {
-                    return stream(running, context, form, first);
+                    return match context.session.get().cloned() {
+                        Some(session) => resumable(running, context, form, &session, &first),
+                        None => stream(running, context, form, first),
+                    };
                 }
             }
             done = &mut running => {
                 let before = Road { context: &context, events: form.events }.left();
-                return if before.is_empty() { finished(done, &form) } else { all_at_once(before, done, &form) };
+                return match context.session.get() {
+                    _ if before.is_empty() => finished(done, &form),
+                    Some(session) => {
+                        let (writer, reader) = session.shelf.open();
+                        before.iter().for_each(|message| writer.write(message));
+                        writer.write(&outcome_message(done, &form));
+                        read_out(reader, None)
+                    }
+                    None => all_at_once(before, done, &form),
+                };
             }
         }
     }
@@ -174,6 +186,37 @@ impl Road<'_> {
             }
         }
     }
+}
+
+/// The stream of a call in a session. The call belongs to the session and not to this connection: whoever loses the stream may
+/// come back for the rest of it.
+fn resumable(mut running: Running, context: Arc<Context>, form: Form, session: &Session, first: &Bytes) -> Reply {
+    let (writer, reader) = session.shelf.open();
+    writer.write(first);
+    tokio::spawn(async move {
+        let road = Road { context: &context, events: true };
+        loop {
+            let heard = async {
+                // A reader that is slow loses what it would have been told, as it always did; not what it was told.
+                writer.room().await;
+                context.outbox.next().await
+            };
+            tokio::select! {
+                biased;
+                message = heard => {
+                    if let Some(message) = road.message(message) {
+                        writer.write(&message);
+                    }
+                }
+                done = &mut running => {
+                    road.left().iter().for_each(|message| writer.write(message));
+                    writer.write(&outcome_message(done, &form));
+                    return;
+                }
+            }
+        }
+    });
+    read_out(reader, None)
 }
 
 struct Streaming {
