@@ -24,3 +24,4 @@ mod resumption;
 mod routing;
 mod secrets;
 mod sessions;
+mod tasks;

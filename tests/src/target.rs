@@ -173,6 +173,7 @@ struct Script {
     endpoint: Option<String>,
     instructions: Option<String>,
     resumable: bool,
+    tasks: bool,
 }
 
 #[derive(Default)]
@@ -195,6 +196,16 @@ struct Live {
     asked: HashMap<String, oneshot::Sender<Answer>>,
     /// Calls whose streams can be taken up again.
     calls: HashMap<String, LiveCall>,
+    tasks: HashMap<String, watch::Sender<LiveTask>>,
+}
+
+/// A task: what became of it, and what it asks meanwhile.
+#[derive(Clone, Default)]
+struct LiveTask {
+    outcome: Option<Answer>,
+    cancelled: bool,
+    questions: Option<Value>,
+    answers: Option<Value>,
 }
 
 /// A call whose stream can be taken up again: every event so far, and whoever reads it.
@@ -233,6 +244,7 @@ pub fn target(name: &str) -> Target {
         endpoint: None,
         instructions: None,
         resumable: false,
+        tasks: false,
     };
     let shared = Shared {
         name: name.into(),
@@ -386,6 +398,12 @@ impl Target {
         self
     }
 
+    /// Goes on with calls as tasks: of a legacy client that asks for it, of a modern client that says it knows them.
+    pub fn tasks(self) -> Target {
+        self.script(|script| script.tasks = true);
+        self
+    }
+
     /// Streams of calls give their events ids and can be taken up again; see [`Context::hang_up`].
     pub fn resumable(self) -> Target {
         self.script(|script| script.resumable = true);
@@ -505,6 +523,11 @@ impl Target {
             .count()
     }
 
+    /// Its own ids of tasks.
+    pub fn task_ids(&self) -> Vec<String> {
+        self.live().tasks.keys().cloned().collect()
+    }
+
     /// Handshakes, completed or not.
     pub fn initializes(&self) -> usize {
         self.requests_of("initialize").len()
@@ -600,6 +623,8 @@ pub struct Context {
     pub meta: Value,
     /// The whole `params` of the call.
     pub params: Value,
+    /// The task that the call became.
+    pub task: Option<String>,
     shared: Arc<Shared>,
     out: mpsc::UnboundedSender<Value>,
     cancel: watch::Receiver<bool>,
@@ -637,6 +662,16 @@ impl Context {
         };
         self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         receiver.await.unwrap_or_else(|_| Err(json!({"code": -32000, "message": "never answered"})))
+    }
+
+    /// Asks the client something by way of the task that the call became, and waits for the answer.
+    pub async fn ask_in_task(&self, questions: Value) -> Value {
+        let task = self.task.clone().expect("a call that became a task");
+        let sender = self.shared.live.lock().unwrap().tasks.get(&task).cloned().expect("a task");
+        sender.send_modify(|task| (task.questions, task.answers) = (Some(questions), None));
+        let mut changes = sender.subscribe();
+        let answered = changes.wait_for(|task| task.answers.is_some()).await.expect("a task");
+        answered.answers.clone().unwrap_or_default()
     }
 
     /// Closes the connection of the call, which goes on; whoever wants its rest may come back after so long. Only of a target

@@ -8,9 +8,12 @@
 //! Nothing is put to a client that did not declare it, nor for a target that may not ask (`allowServerRequests`).
 
 use crate::abilities::Abilities;
+use crate::generation::Slot;
+use crate::message::Context;
 use crate::parked::{Lost, Question, Waiting};
 use crate::reply::Failure;
 use crate::runtime::Runtime;
+use crate::session::Session;
 use crate::stage::{Next, Stage};
 use crate::virtualize::{SourceCall, masked};
 use bytes::Bytes;
@@ -68,7 +71,7 @@ impl<N: Next<Box<SourceCall>, Reply = Bytes> + Clone> Stage<Box<SourceCall>, N> 
             }
             (_, Era::Legacy) => next.run(source).await.map(Answered::Result),
             (Era::Modern, Era::Modern) => {
-                let asked = Asked::by(&source);
+                let asked = QuestionJudge::of(&source);
                 let result = next.run(source).await?;
                 if !asks_for_input(&result) {
                     return Ok(Answered::Result(result));
@@ -77,7 +80,7 @@ impl<N: Next<Box<SourceCall>, Reply = Bytes> + Clone> Stage<Box<SourceCall>, N> 
                 Ok(Answered::Question(result))
             }
             (Era::Legacy, Era::Modern) => {
-                let asked = Asked::by(&source);
+                let asked = QuestionJudge::of(&source);
                 let again = asked.allowed.then(|| source.clone());
                 let result = next.run(source).await?;
                 match again {
@@ -122,7 +125,7 @@ fn view(json: &Bytes) -> Json<'_> {
 }
 
 /// What it takes to judge a modern target's questions.
-struct Asked {
+pub struct QuestionJudge {
     server: Arc<str>,
     allowed: bool,
     client: Client,
@@ -130,17 +133,27 @@ struct Asked {
 
 /// Of whom the abilities are read when there is a question, not before.
 enum Client {
-    Session(Option<Arc<crate::session::Session>>),
+    Session(Option<Arc<Session>>),
     Declared(Option<Bytes>),
 }
 
-impl Asked {
-    fn by(source: &SourceCall) -> Asked {
-        let client = match source.context.era {
-            Era::Legacy => Client::Session(source.session.clone()),
-            Era::Modern => Client::Declared(source.context.caller.capabilities.clone()),
+impl QuestionJudge {
+    fn of(source: &SourceCall) -> QuestionJudge {
+        QuestionJudge::new(&source.context, source.session.as_ref(), &source.slot)
+    }
+
+    /// For a request of this client to this target.
+    pub fn new(context: &Context, session: Option<&Arc<Session>>, slot: &Slot) -> QuestionJudge {
+        let client = match context.era {
+            Era::Legacy => Client::Session(session.cloned()),
+            Era::Modern => Client::Declared(context.caller.capabilities.clone()),
         };
-        Asked { server: source.slot.name.clone(), allowed: may_ask(source), client }
+        QuestionJudge { server: slot.name.clone(), allowed: slot.handle.spec().allow_server_requests, client }
+    }
+
+    /// Whether the target may ask at all.
+    pub fn allowed(&self) -> bool {
+        self.allowed
     }
 
     fn refused(&self, why: impl Into<String>) -> Failure {
@@ -156,7 +169,7 @@ impl Asked {
 
     /// The questions of a result, if all of them may be put to the client. There may be none: then the target only wants to be
     /// called again.
-    fn check<'r>(&self, result: &'r Bytes) -> Result<Vec<(String, String, Json<'r>)>, Failure> {
+    pub fn check<'r>(&self, result: &'r Bytes) -> Result<Vec<(String, String, Json<'r>)>, Failure> {
         let requests = view(result).get("inputRequests").unwrap_or(Json::trusted("{}"));
         if requests.kind() != Kind::Object {
             return Err(self.refused("it asks for input in a form that cannot be read"));
@@ -182,7 +195,7 @@ impl Asked {
 /// Puts a modern target's questions to a legacy client and calls the target again with the answers, until it has a result.
 async fn ask_and_repeat<N: Next<Box<SourceCall>, Reply = Bytes>>(
     call: SourceCall,
-    asked: Asked,
+    asked: QuestionJudge,
     mut result: Bytes,
     next: &N,
 ) -> Result<Bytes, Failure> {
@@ -207,7 +220,7 @@ async fn ask_and_repeat<N: Next<Box<SourceCall>, Reply = Bytes>>(
 }
 
 /// The client's answers as `inputResponses`; `None` if nothing was asked.
-async fn answers(call: &SourceCall, asked: &Asked, result: &Bytes) -> Result<Option<Vec<u8>>, Failure> {
+async fn answers(call: &SourceCall, asked: &QuestionJudge, result: &Bytes) -> Result<Option<Vec<u8>>, Failure> {
     let questions = asked.check(result)?;
     if questions.is_empty() {
         return Ok(None);
@@ -307,7 +320,7 @@ impl Bridge {
     async fn drive(
         &self,
         mut waiting: Box<Waiting>,
-        context: &Arc<crate::message::Context>,
+        context: &Arc<Context>,
         can: Abilities,
         token: Option<Option<Bytes>>,
     ) -> Result<Answered, Failure> {

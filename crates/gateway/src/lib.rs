@@ -35,6 +35,7 @@ pub mod stack;
 pub mod stage;
 pub mod store;
 pub mod surface;
+pub mod tasks;
 pub mod virtualize;
 pub mod watch;
 mod web;

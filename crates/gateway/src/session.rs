@@ -38,6 +38,8 @@ const SESSIONS_EACH: usize = 100;
 const IN_FLIGHT: usize = 1_024;
 const OWED: usize = 64;
 const ENDED: usize = 100_000;
+/// Tasks that a session can list.
+const TASKS: usize = 100;
 const SHARDS: usize = 16;
 /// A principal with too many sessions gives up those that have rested for so long, and so many at a time.
 const RESTED: Duration = Duration::from_secs(5);
@@ -62,6 +64,8 @@ pub struct Session {
     owed: Mutex<HashMap<Bytes, oneshot::Sender<Result<Bytes, RpcError>>>>,
     /// Streams of calls, to be taken up again.
     pub shelf: Arc<Shelf>,
+    /// Ids of the tasks it made, the latest last.
+    tasks: Mutex<VecDeque<String>>,
 }
 
 impl Session {
@@ -86,6 +90,7 @@ impl Session {
             in_flight: Mutex::default(),
             owed: Mutex::default(),
             shelf,
+            tasks: Mutex::default(),
         }
     }
 
@@ -120,6 +125,23 @@ impl Session {
         let (cancel, cancelled) = oneshot::channel();
         in_flight.insert(id.clone(), cancel);
         Ok((InFlight { session: self.clone(), id: id.clone() }, cancelled))
+    }
+
+    /// Notes a task that was made in this session.
+    pub fn note_task(&self, id: String) {
+        if let Ok(mut tasks) = self.tasks.lock() {
+            if tasks.len() >= TASKS {
+                tasks.pop_front();
+            }
+            tasks.push_back(id);
+        }
+    }
+
+    /// Forgets a task that is no more.
+    pub fn forget_task(&self, id: &str) {
+        if let Ok(mut tasks) = self.tasks.lock() {
+            tasks.retain(|known| known != id);
+        }
     }
 
     /// Notes a question to the client: its id, and where the answer will come. `None` if it owes too many.
@@ -454,6 +476,8 @@ pub enum Answer {
     Ended,
     /// A stream, and what opens it (the acknowledgement of a modern subscription).
     Stream(Listening),
+    /// Ids of tasks.
+    Tasks(Vec<String>),
     /// The rest of a call's stream, for as long as whoever came back for it may listen.
     Replay(Reader, Validity),
 }
@@ -571,6 +595,10 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                 }
                 Ok(Answer::Stream(listening))
             }
+            Control::Tasks => {
+                let tasks = session.and_then(|session| Some(session.tasks.lock().ok()?.iter().cloned().collect()));
+                Ok(Answer::Tasks(tasks.unwrap_or_default()))
+            }
             Control::Resume(after) => {
                 let session = session.ok_or_else(|| Failure::rejected(Reject::MethodNotAllowed, "GET needs a session: send initialize first"))?;
                 let reader = session.shelf.resume(&after).ok_or_else(|| {
@@ -624,11 +652,11 @@ fn acknowledgement(id: &Id, wants: &crate::hub::Wants) -> Bytes {
 /// Who we are, on both eras' handshakes.
 pub const SERVER_INFO: &str = concat!(r#"{"name":"transom","title":"Transom MCP gateway","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
-fn capabilities(generation: &Generation) -> String {
+fn capabilities(generation: &Generation, revision: Revision) -> String {
     let mut can = generation.capabilities;
     if generation.number == 0 {
         // Nobody knows yet what the targets can do; better to be asked in vain than not at all.
-        can = Capabilities { tools: true, prompts: true, resources: true, subscribe: true, completions: true, logging: true };
+        can = Capabilities { tools: true, prompts: true, resources: true, subscribe: true, completions: true, logging: true, ..can };
     }
     let mut members = vec![r#""tools":{"listChanged":true}"#];
     if can.prompts {
@@ -642,6 +670,17 @@ fn capabilities(generation: &Generation) -> String {
     }
     if can.logging {
         members.push(r#""logging":{}"#);
+    }
+    // Each era has tasks of its own, and only targets of the same era make them.
+    if revision == Revision::V2025_11_25 && can.legacy_tasks {
+        members.push(if can.legacy_task_cancel {
+            r#""tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#
+        } else {
+            r#""tasks":{"list":{},"requests":{"tools":{"call":{}}}}"#
+        });
+    }
+    if revision.era() == Era::Modern && can.modern_tasks {
+        members.push(r#""extensions":{"io.modelcontextprotocol/tasks":{}}"#);
     }
     format!("{{{}}}", members.join(","))
 }
@@ -666,8 +705,12 @@ fn instructions(sight: &Sight<'_>) -> Option<String> {
 
 fn initialize_result(generation: &Generation, instructions: Option<String>, revision: Revision) -> Bytes {
     let instructions = instructions.map_or(String::new(), |text| format!(",\"instructions\":{}", write::quoted(&text)));
-    format!(r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{SERVER_INFO}{instructions}}}"#, revision.text(), capabilities(generation))
-        .into()
+    format!(
+        r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{SERVER_INFO}{instructions}}}"#,
+        revision.text(),
+        capabilities(generation, revision)
+    )
+    .into()
 }
 
 fn discover_result(generation: &Generation, instructions: Option<String>, public: bool) -> Bytes {
@@ -677,7 +720,7 @@ fn discover_result(generation: &Generation, instructions: Option<String>, public
     format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}{instructions},"ttlMs":0,"cacheScope":"{shared}","_meta":{{"{}":{SERVER_INFO}}}}}"#,
         versions.join(","),
-        capabilities(generation),
+        capabilities(generation, Revision::V2026_07_28),
         meta::SERVER_INFO
     )
     .into()

@@ -3,8 +3,9 @@
 //!
 //! Everything that comes back from a target is searched for the secrets that were sent there ([`masked`]).
 
+use crate::authenticate::Principal;
 use crate::authorize::Permitted;
-use crate::bridge::Answered;
+use crate::bridge::{Answered, QuestionJudge};
 use crate::generation::{Entry, Slot};
 use crate::local;
 use crate::message::{Addressed, Call, Context, List, Named};
@@ -16,6 +17,7 @@ use crate::request_state::{self, Binding};
 use crate::runtime::Runtime;
 use crate::session::Session;
 use crate::stage::{Next, Stage};
+use crate::tasks::{self, TaskId};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -81,8 +83,8 @@ impl Virtualize {
 enum Outcome {
     /// A result, to be given its shape.
     Result(Bytes),
-    /// A question, to be passed on as it is.
-    Question(Bytes),
+    /// A question or a task, to be passed on as it is.
+    Passing(Bytes),
 }
 
 impl<N: Next<Box<SourceCall>, Reply = Answered>> Stage<Permitted<Box<Addressed>>, N> for Virtualize {
@@ -97,6 +99,9 @@ impl<N: Next<Box<SourceCall>, Reply = Answered>> Stage<Permitted<Box<Addressed>>
             check_param_headers(entry, &named.message.call)?;
         }
         check_available(&named.message)?;
+        if tasks::is_about_task(named.message.call.method) {
+            return self.task(named, next).await;
+        }
         if named.message.call.method == Method::CallTool && named.message.entry.as_ref().is_some_and(|entry| entry.virtual_tool().is_some()) {
             self.call_virtual(named, next).await
         } else {
@@ -120,7 +125,7 @@ impl Virtualize {
                 let resume = source.resume;
                 let prepared = Prepared { arguments: Some(source.arguments.into()), param_headers };
                 match self.send(named, prepared, next).await? {
-                    Outcome::Question(question) => Ok(question),
+                    Outcome::Passing(question) => Ok(question),
                     Outcome::Result(result) => Ok(self.shaped(&entry, &resume, result, client)),
                 }
             }
@@ -172,7 +177,7 @@ impl Virtualize {
         }
         let mask = named.context.generation.mask(&slot.name).cloned();
         let result = match self.send(named, prepared, next).await? {
-            Outcome::Question(question) => return Ok(question),
+            Outcome::Passing(question) => return Ok(question),
             Outcome::Result(result) => result,
         };
         let result = self.masked(mask.as_deref(), &slot.name, result);
@@ -203,6 +208,13 @@ impl Virtualize {
             (Era::Legacy, _) => (params, None),
         };
         let timeout = timeout.unwrap_or(slot.timeout);
+        let can = context.generation.capabilities;
+        let makes_tasks = match (context.era, target_era) {
+            (Era::Modern, Era::Modern) => can.modern_tasks && tasks::declared(context.caller.capabilities.as_ref()),
+            (Era::Legacy, Era::Legacy) => can.legacy_tasks && params.json().get("task").is_some_and(|task| task.kind() == Kind::Object),
+            _ => false,
+        };
+        let book = session.clone().filter(|_| makes_tasks);
         let source_call = Box::new(SourceCall {
             outbox: context.outbox.clone(),
             context,
@@ -221,18 +233,88 @@ impl Virtualize {
         });
         // Boxed: the way to a target is the largest part of a call's future, and five rooms above would carry it along.
         match Box::pin(next.run(source_call)).await {
-            Ok(Answered::Result(result)) => Ok(Outcome::Result(result)),
+            Ok(Answered::Result(result)) => {
+                let Some(task) = (method == Method::CallTool).then(|| tasks::created(&result, target_era)).flatten() else {
+                    return Ok(Outcome::Result(result));
+                };
+                match (makes_tasks, entry, target_era) {
+                    (true, Some(entry), _) => {
+                        let made = Made { task, era: target_era, entry: &entry, principal: &principal, session: book.as_deref() };
+                        self.task_made(&made).map(|made| Outcome::Passing(self.masked(mask.as_deref(), &target, made)))
+                    }
+                    // A result of the legacy era may have a member of that name.
+                    (false, _, Era::Legacy) => Ok(Outcome::Result(result)),
+                    _ => {
+                        let error = CallError::Invalid("it answers with a task to a client that did not say it knows tasks".into());
+                        Err(Failure::Upstream { server: target.to_string(), error })
+                    }
+                }
+            }
             Ok(Answered::Question(question)) => {
                 let question = self.masked(mask.as_deref(), &target, question);
-                Ok(Outcome::Question(request_state::sealed(&self.runtime.seal, &binding, question)))
+                Ok(Outcome::Passing(request_state::sealed(&self.runtime.seal, &binding, question)))
             }
             Ok(Answered::Parked(question, ticket)) => {
                 let question = self.masked(mask.as_deref(), &target, question);
-                request_state::ticketed(&self.runtime.seal, &binding, &question, ticket).map(Outcome::Question).ok_or(Failure::Internal)
+                request_state::ticketed(&self.runtime.seal, &binding, &question, ticket).map(Outcome::Passing).ok_or(Failure::Internal)
             }
             Err(Failure::Refused { server, error }) => Err(Failure::Refused { error: self.masked(mask.as_deref(), &target, error), server }),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// A task that was made instead of a result, under an id of ours.
+    fn task_made(&self, made: &Made<'_>) -> Result<Bytes, Failure> {
+        let Made { task, era, entry, principal, session } = *made;
+        let server = || entry.target_name().to_owned();
+        let invalid = |why: &str| Failure::Upstream { server: server(), error: CallError::Invalid(why.into()) };
+        let inner = tasks::inner_id(task).ok_or_else(|| invalid("it answers with a task that has no id"))?;
+        let known = TaskId { target: server(), tool: entry.exposed().to_owned(), inner };
+        let id = known.sealed(&self.runtime.seal, principal).ok_or(Failure::Internal)?;
+        let task = tasks::renamed(task, &id, entry.virtual_tool().is_some(), None);
+        if let Some(session) = session {
+            self.runtime.tasks.note(&known, session.key, id.clone());
+            session.note_task(id);
+        }
+        Ok(match era {
+            Era::Modern => task.into(),
+            Era::Legacy => [&b"{\"task\":"[..], &task, b"}"].concat().into(),
+        })
+    }
+
+    /// A request about a task: the target's answer under our id, and a result in it as the tool that made it gives results.
+    async fn task<N: Next<Box<SourceCall>, Reply = Answered>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
+        let context = named.context.clone();
+        let (method, id) = (named.message.call.method, named.message.call.name.clone());
+        let (Some(entry), Some(slot)) = (named.message.entry.clone(), named.message.slot.clone()) else { return Err(Failure::Internal) };
+        let resume = match entry.virtual_tool() {
+            Some(_) => Some(context.generation.tools().and_then(|tools| tools.resume_of(entry.exposed())).ok_or_else(tasks::unknown)?),
+            None => None,
+        };
+        let judge = QuestionJudge::new(&context, named.session.as_ref(), &slot);
+        if method == Method::UpdateTask && !judge.allowed() {
+            return Err(Failure::InvalidParams("nothing was asked that could be answered".into()));
+        }
+        let client = if context.era == Era::Modern { ClientEra::Modern } else { ClientEra::Legacy };
+        let shaped = |result: Bytes| match &resume {
+            Some(resume) => self.shaped(&entry, resume, result, client),
+            None => result,
+        };
+        let Outcome::Result(answer) = self.send(named, Prepared::default(), next).await? else { return Err(Failure::Internal) };
+        let answer = match method {
+            Method::TaskResult => {
+                let result = shaped(answer);
+                tasks::made_related(Json::trusted(std::str::from_utf8(&result).unwrap_or("{}")), &id)
+            }
+            _ => {
+                judge.check(&answer)?;
+                let task = Json::trusted(std::str::from_utf8(&answer).unwrap_or("{}"));
+                let result = task.get("result").map(|result| shaped(answer.slice_ref(result.raw().as_bytes())));
+                tasks::renamed(task, &id, entry.virtual_tool().is_some(), result.as_deref())
+            }
+        };
+        let mask = context.generation.mask(&slot.name).cloned();
+        Ok(self.masked(mask.as_deref(), &slot.name, answer.into()))
     }
 
     /// JSON from a target without the secrets that were sent there.
@@ -255,6 +337,15 @@ impl Virtualize {
 /// JSON from a target without the secrets that were sent there; `None` if there are none in it.
 pub fn masked(mask: Option<&Mask>, json: &Bytes) -> Option<Bytes> {
     mask?.json(std::str::from_utf8(json).ok()?).map(Bytes::from)
+}
+
+/// A task that a target made.
+struct Made<'m> {
+    task: Json<'m>,
+    era: Era,
+    entry: &'m Entry,
+    principal: &'m Principal,
+    session: Option<&'m Session>,
 }
 
 /// What the plan adds to a call.

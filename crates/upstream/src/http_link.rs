@@ -279,7 +279,7 @@ impl HttpLink {
         let mut events = Events::new(body, self.tuning.message);
         let mut questions: FuturesUnordered<Question> = FuturesUnordered::new();
         let mut bookmark = None;
-        let mut resuming: Option<BoxFuture<'_, Result<Events, Failure>>> = None;
+        let mut resuming: Option<BoxFuture<'_, Result<Box<Events>, Failure>>> = None;
         loop {
             // While a person is asked only the end of all waiting counts.
             let until = if questions.is_empty() { deadline.at() } else { deadline.end() };
@@ -292,7 +292,7 @@ impl HttpLink {
             let event = tokio::select! {
                 next = timeout_at(until, next) => match next.map_err(|_| Failure::TimedOut)? {
                     Next::Stream(resumed) => {
-                        (events, resuming) = (resumed?, None);
+                        (events, resuming) = (*resumed?, None);
                         continue;
                     }
                     Next::Event(Ok(Some(event))) => Some(event),
@@ -365,14 +365,14 @@ impl HttpLink {
     }
 
     /// The rest of a stream after this event. The call itself is not made again.
-    async fn resume(&self, last: Bytes, retry: Option<Duration>) -> Result<Events, Failure> {
+    async fn resume(&self, last: Bytes, retry: Option<Duration>) -> Result<Box<Events>, Failure> {
         sleep(retry.unwrap_or(RESUME_AFTER).clamp(RESUME_SOONEST, RESUME_LATEST)).await;
         let lost = |what: &str| Failure::Lost(format!("the response stream ended without an answer, and {what}"));
         let last = HeaderValue::from_maybe_shared(last).map_err(|_| lost("its place cannot be named"))?;
         let mut request = self.stream_request();
         request.headers_mut().insert(LAST_EVENT_ID, last);
         let response = self.client.send(request).await.map_err(|failure| lost(&failure.to_string()))?;
-        opened(response, self.tuning.message).ok().flatten().ok_or_else(|| lost("the target does not let it be resumed"))
+        opened(response, self.tuning.message).ok().flatten().map(Box::new).ok_or_else(|| lost("the target does not let it be resumed"))
     }
 
     /// A `GET` in the present session.
@@ -473,7 +473,7 @@ fn more_headers(era: Era, ask: &Ask<'_>) -> Vec<(HeaderName, HeaderValue)> {
 /// What comes next of a response stream: an event, or the stream again after it was lost.
 enum Next {
     Event(Result<Option<transom_protocol::sse::Event>, Failure>),
-    Stream(Result<Events, Failure>),
+    Stream(Result<Box<Events>, Failure>),
 }
 
 /// The stream that a response is. `None`: the server has none to offer.

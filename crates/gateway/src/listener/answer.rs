@@ -141,7 +141,8 @@ pub fn answered(answer: Answer, form: &Form) -> Reply {
             }
             reply
         }
-        Answer::Accepted => status(StatusCode::ACCEPTED),
+        // Tasks were asked for one by one before they came here.
+        Answer::Accepted | Answer::Tasks(_) => status(StatusCode::ACCEPTED),
         Answer::Ended => status(StatusCode::OK),
         Answer::Stream(listening) => listen(listening),
         Answer::Replay(reader, validity) => read_out(reader, Some(validity)),

@@ -5,6 +5,7 @@ use crate::message::Context;
 use crate::reply::Failure;
 use crate::runtime::Admitted;
 use crate::session::{LEVELS, Session};
+use crate::tasks;
 use crate::virtualize::masked;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -143,6 +144,13 @@ impl Road<'_> {
         masked(mask.map(|mask| &**mask), &message).unwrap_or(message)
     }
 
+    /// Params of a message about the task that the request is about, under the client's id.
+    fn related(&self, params: Bytes) -> Bytes {
+        let Some(id) = self.context.about.get().and_then(|about| about.task.as_deref()) else { return params };
+        let json = Json::trusted(std::str::from_utf8(&params).unwrap_or("{}"));
+        tasks::related(json, id).map_or(params, Bytes::from)
+    }
+
     /// What the target said and nobody has heard yet. A target may say it in one breath with the answer.
     pub fn left(&self) -> Vec<Bytes> {
         std::iter::from_fn(|| self.context.outbox.try_next()).filter_map(|message| self.message(message)).collect()
@@ -182,7 +190,7 @@ impl Road<'_> {
                         () = answer.closed() => {}
                     }
                 });
-                Some(write::request(Some(&id), &method, Some(&self.masked(params))).into())
+                Some(write::request(Some(&id), &method, Some(&self.related(self.masked(params)))).into())
             }
         }
     }
