@@ -23,7 +23,7 @@ const IMPURE: [&str; 12] =
     ["tokio", "mio", "async-io", "hyper", "hyper-util", "reqwest", "tower", "tower-http", "tracing", "log", "notify", "rustls"];
 
 /// The stages, in the order a message meets them.
-const STAGES: [&str; 8] = ["observe", "authenticate", "session", "names", "authorize", "limits", "virtualize", "dispatch"];
+const STAGES: [&str; 9] = ["observe", "authenticate", "session", "names", "authorize", "limits", "virtualize", "bridge", "dispatch"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is a folder of the repository").to_owned()

@@ -1,6 +1,6 @@
 //! Virtual tools on the wire: what clients see, what targets hear, and that nothing the registry hides can be reached around it.
 
-use transom_tests::client::LEGACY;
+use transom_tests::client::{LEGACY, MODERN};
 use transom_tests::*;
 
 /// The worked example of the specification.
@@ -358,8 +358,8 @@ async fn an_answer_to_a_question_cannot_bring_hidden_arguments_along() {
         Ok(json!({"resultType": "input_required", "requestState": "inner-state", "inputRequests": {"who": {"method": "elicitation/create", "params": {}}}}))
     });
     let registry = json!({"tools": [{"name": "look_up", "source": {"target": "asking", "tool": "fetch"}, "defaults": {"api_key": "${KEY}"}, "hideFields": ["api_key"]}]});
-    let gateway = gateway().target(&asking).registry(&registry).env([("KEY", KEY)]).start().await;
-    let client = gateway.modern().await;
+    let gateway = gateway().target_with(&asking, |spec| spec.allow_server_requests = true).registry(&registry).env([("KEY", KEY)]).start().await;
+    let client = gateway.connect(MODERN).capabilities(json!({"elicitation": {}})).open().await;
     let question = client.call("look_up", json!({"q": "x"})).await;
     let state = question.result()["requestState"].clone();
     assert!(state.is_string() && !question.raw.contains("inner-state"), "{}", question.raw);

@@ -416,8 +416,18 @@ impl Client {
 
     /// As [`Client::stream`], whatever the status.
     pub async fn try_stream(&self) -> Stream {
+        self.get_with(&[]).await
+    }
+
+    /// Comes back for the rest of a stream, whatever the status.
+    pub async fn resume(&self, last: &str) -> Stream {
+        self.get_with(&[("last-event-id", last)]).await
+    }
+
+    async fn get_with(&self, more: &[(&str, &str)]) -> Stream {
         let session = self.session().unwrap_or_default();
         let mut headers = vec![("accept", "text/event-stream"), ("mcp-session-id", session.as_str())];
+        headers.extend_from_slice(more);
         if self.0.revision.as_str() >= "2025-06-18" {
             headers.push(("mcp-protocol-version", self.0.revision.as_str()));
         }

@@ -25,7 +25,7 @@ pub use issuer::{Issuer, api_key, issuer};
 pub use process::{Process, process};
 pub use publisher::{Mood, Publisher, publisher};
 pub use serde_json::{Value, json};
-pub use target::{Context, Era, Hostile, Target, Transport, target};
+pub use target::{Context, Era, Hostile, Recorded, Target, Transport, target};
 
 use std::future::Future;
 use std::time::{Duration, Instant};

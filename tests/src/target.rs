@@ -172,6 +172,8 @@ struct Script {
     forget_after: Option<usize>,
     endpoint: Option<String>,
     instructions: Option<String>,
+    resumable: bool,
+    tasks: bool,
 }
 
 #[derive(Default)]
@@ -192,6 +194,26 @@ struct Live {
     streams: Vec<LiveStream>,
     running: HashMap<(String, String), watch::Sender<bool>>,
     asked: HashMap<String, oneshot::Sender<Answer>>,
+    /// Calls whose streams can be taken up again.
+    calls: HashMap<String, LiveCall>,
+    tasks: HashMap<String, watch::Sender<LiveTask>>,
+}
+
+/// A task: what became of it, and what it asks meanwhile.
+#[derive(Clone, Default)]
+struct LiveTask {
+    outcome: Option<Answer>,
+    cancelled: bool,
+    questions: Option<Value>,
+    answers: Option<Value>,
+}
+
+/// A call whose stream can be taken up again: every event so far, and whoever reads it.
+#[derive(Default)]
+struct LiveCall {
+    events: Vec<String>,
+    reader: Option<mpsc::UnboundedSender<Value>>,
+    done: bool,
 }
 
 struct LiveStream {
@@ -221,6 +243,8 @@ pub fn target(name: &str) -> Target {
         forget_after: None,
         endpoint: None,
         instructions: None,
+        resumable: false,
+        tasks: false,
     };
     let shared = Shared {
         name: name.into(),
@@ -374,6 +398,18 @@ impl Target {
         self
     }
 
+    /// Goes on with calls as tasks: of a legacy client that asks for it, of a modern client that says it knows them.
+    pub fn tasks(self) -> Target {
+        self.script(|script| script.tasks = true);
+        self
+    }
+
+    /// Streams of calls give their events ids and can be taken up again; see [`Context::hang_up`].
+    pub fn resumable(self) -> Target {
+        self.script(|script| script.resumable = true);
+        self
+    }
+
     // What happens while it runs.
 
     /// As [`Target::hostile`], while running; `None` makes it behave again.
@@ -387,6 +423,11 @@ impl Target {
     /// Forgets every session: what comes next with one of them is 404.
     pub fn forget_sessions(&self) {
         self.live().sessions.clear();
+    }
+
+    /// Forgets every stream that could have been taken up again.
+    pub fn forget_streams(&self) {
+        self.live().calls.clear();
     }
 
     /// Changes the tools, silently.
@@ -480,6 +521,11 @@ impl Target {
             .iter()
             .filter(|request| !own.contains(&request.method.as_str()) && !request.method.starts_with("notifications/"))
             .count()
+    }
+
+    /// Its own ids of tasks.
+    pub fn task_ids(&self) -> Vec<String> {
+        self.live().tasks.keys().cloned().collect()
     }
 
     /// Handshakes, completed or not.
@@ -577,6 +623,8 @@ pub struct Context {
     pub meta: Value,
     /// The whole `params` of the call.
     pub params: Value,
+    /// The task that the call became.
+    pub task: Option<String>,
     shared: Arc<Shared>,
     out: mpsc::UnboundedSender<Value>,
     cancel: watch::Receiver<bool>,
@@ -614,6 +662,22 @@ impl Context {
         };
         self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         receiver.await.unwrap_or_else(|_| Err(json!({"code": -32000, "message": "never answered"})))
+    }
+
+    /// Asks the client something by way of the task that the call became, and waits for the answer.
+    pub async fn ask_in_task(&self, questions: Value) -> Value {
+        let task = self.task.clone().expect("a call that became a task");
+        let sender = self.shared.live.lock().unwrap().tasks.get(&task).cloned().expect("a task");
+        sender.send_modify(|task| (task.questions, task.answers) = (Some(questions), None));
+        let mut changes = sender.subscribe();
+        let answered = changes.wait_for(|task| task.answers.is_some()).await.expect("a task");
+        answered.answers.clone().unwrap_or_default()
+    }
+
+    /// Closes the connection of the call, which goes on; whoever wants its rest may come back after so long. Only of a target
+    /// that is [`Target::resumable`].
+    pub fn hang_up(&self, retry: Duration) {
+        self.send(json!({"$hang_up": u64::try_from(retry.as_millis()).unwrap_or(0)}));
     }
 
     /// Waits until the call is cancelled.

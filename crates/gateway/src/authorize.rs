@@ -26,6 +26,7 @@ use crate::reply::Failure;
 use crate::runtime::Runtime;
 use crate::session::Session;
 use crate::stage::{Next, Stage};
+use crate::tasks;
 use std::sync::Arc;
 use std::time::Duration;
 use transom_protocol::Method;
@@ -89,6 +90,8 @@ impl Authorize {
         let viewer = viewer(&policy, context, call.session.as_deref());
         let Addressed { call, entry, slot, source, .. } = &*call.message;
         match (entry, slot) {
+            // Its arguments were judged when the task was made.
+            (Some(entry), _) if tasks::is_about_task(call.method) => policy.may_see(&context.generation, &viewer, entry, metrics),
             (Some(entry), _) => policy.may_use(&context.generation, &viewer, entry, call.params.json().get("arguments"), metrics),
             (None, Some(slot)) => policy.may_read(&viewer, &slot.name, std::str::from_utf8(source).unwrap_or(""), metrics),
             (None, None) => false,
@@ -102,7 +105,7 @@ impl<N: Next<Permitted<Box<Addressed>>>> Stage<Named<Box<Addressed>>, N> for Aut
     async fn handle(&self, call: Named<Box<Addressed>>, next: &N) -> Result<N::Reply, Failure> {
         let permitted = self.permits(&call);
         let action = match call.message.call.method {
-            Method::CallTool => Action::Call,
+            method if method == Method::CallTool || tasks::is_about_task(method) => Action::Call,
             Method::GetPrompt => Action::Get,
             Method::Complete => Action::Complete,
             _ => Action::Read,
@@ -110,6 +113,9 @@ impl<N: Next<Permitted<Box<Addressed>>>> Stage<Named<Box<Addressed>>, N> for Aut
         self.runtime.metrics.decided(action, permitted);
         if !permitted {
             let call = &call.message.call;
+            if tasks::is_about_task(call.method) {
+                return Err(tasks::unknown());
+            }
             return Err(Failure::not_found(call.kind.word(), &call.name));
         }
         next.run(Permitted(call)).await

@@ -32,7 +32,9 @@ impl Next<Box<SourceCall>> for Dispatch {
     type Reply = Bytes;
 
     async fn run(&self, source: Box<SourceCall>) -> Result<Bytes, Failure> {
-        let SourceCall { context, session, slot, method, method_text, params, rename, arguments, source: name, param_headers, timeout } = *source;
+        let SourceCall {
+            context, session, slot, method, method_text, params, rename, arguments, source: name, param_headers, timeout, outbox, ..
+        } = *source;
         let call = Call {
             method: method_text,
             params,
@@ -41,7 +43,7 @@ impl Next<Box<SourceCall>> for Dispatch {
             name_header: Some(name),
             param_headers,
             caller: caller(&context, session.as_deref()),
-            outbox: Some(context.outbox.clone()),
+            outbox: Some(outbox),
             timeout,
         };
         let asked = Instant::now();

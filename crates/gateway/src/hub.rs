@@ -301,6 +301,16 @@ impl Hub {
         targets.into_iter().map(|target| (target.clone(), uris_of(&inner, &target))).collect()
     }
 
+    /// Tells one session something, on one of its streams; a session without a stream does not hear it.
+    pub fn tell_session(&self, session: SessionKey, message: Bytes) {
+        let Ok(mut inner) = self.inner.lock() else { return };
+        let open = inner.streams.iter().filter(|(_, open)| open.session == Some(session)).min_by_key(|(id, _)| **id);
+        let Some((id, sender)) = open.map(|(id, open)| (*id, open.sender.clone())) else { return };
+        if sender.try_send(message).is_err() {
+            self.drop_slow(&mut inner, &[id]);
+        }
+    }
+
     /// A target's resource changed: whoever asked hears it, and nobody else.
     pub fn resource_updated(&self, target: &str, params: &Bytes) {
         let Ok(text) = std::str::from_utf8(params) else { return };

@@ -2,10 +2,12 @@
 //!
 //! Start reading at [`app`] (how it starts), then [`stack`] (what happens to a message).
 
+pub mod abilities;
 pub mod admin;
 pub mod app;
 pub mod authenticate;
 pub mod authorize;
+pub mod bridge;
 pub mod changes;
 pub mod config;
 pub mod dispatch;
@@ -20,6 +22,8 @@ pub mod metrics;
 pub mod names;
 pub mod naming;
 pub mod observe;
+pub mod parked;
+pub mod replay;
 pub mod reply;
 pub mod request_state;
 pub mod resources;
@@ -31,6 +35,7 @@ pub mod stack;
 pub mod stage;
 pub mod store;
 pub mod surface;
+pub mod tasks;
 pub mod virtualize;
 pub mod watch;
 mod web;

@@ -54,6 +54,31 @@ pub struct Context {
     pub plain_refusals: bool,
 }
 
+impl Context {
+    /// What is known about a request that this one gives rise to.
+    pub fn for_another(&self) -> Context {
+        Context {
+            generation: self.generation.clone(),
+            started: Instant::now(),
+            era: self.era,
+            revision: self.revision,
+            principal: self.principal.clone(),
+            circumstances: self.circumstances.clone(),
+            scope: self.scope.clone(),
+            session_id: self.session_id.clone(),
+            attached: self.attached.clone(),
+            session: OnceLock::new(),
+            caller: self.caller.clone(),
+            outbox: Arc::new(Outbox::default()),
+            bytes: 0,
+            about: OnceLock::new(),
+            upstream_nanos: AtomicU64::new(0),
+            upstream_bytes: AtomicUsize::new(0),
+            plain_refusals: self.plain_refusals,
+        }
+    }
+}
+
 /// The part of the catalog a request is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
@@ -133,6 +158,10 @@ pub enum Control {
     },
     /// A stream for what the server has to say: `GET`, or `subscriptions/listen`.
     Listen(crate::hub::Wants),
+    /// `tasks/list`: which there are; what they are is asked for one by one.
+    Tasks,
+    /// The rest of a call's stream after the event with this id: `GET` with `Last-Event-ID`.
+    Resume(String),
     /// `DELETE`.
     End,
 }
@@ -149,9 +178,10 @@ impl Control {
             Control::Watch { on: true, .. } => Method::Subscribe,
             Control::Watch { on: false, .. } => Method::Unsubscribe,
             Control::Listen(wants) if wants.subscription.is_some() => Method::Listen,
+            Control::Tasks => Method::ListTasks,
             Control::Notification(method) => *method,
             // These have no name in MCP: a stream and the end of a session are matters of HTTP.
-            Control::Listen(_) | Control::Answer(_) | Control::End => Method::Unknown,
+            Control::Listen(_) | Control::Resume(_) | Control::Answer(_) | Control::End => Method::Unknown,
         }
     }
 }
@@ -204,6 +234,8 @@ pub struct About {
     pub slot: Option<Arc<Slot>>,
     /// What is listed of it, if it is listed.
     pub entry: Option<Arc<Entry>>,
+    /// The client's id of the task it is about.
+    pub task: Option<String>,
 }
 
 /// A call together with what it addresses.

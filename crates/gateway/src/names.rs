@@ -1,6 +1,7 @@
 //! Finds what a name means. Inside, a tool is a pair (target, tool); outside it has an exposed name. No string is taken
 //! apart to find it: names are looked up in the generation's tables.
 
+use crate::authenticate::Principal;
 use crate::authorize::Sight;
 use crate::generation::{Entry, Found, Generation, Kind, Slot};
 use crate::message::{About, Addressed, Call, Context, InSession, List, Named, Scope};
@@ -8,13 +9,18 @@ use crate::reply::{Failure, Reject};
 use crate::runtime::Runtime;
 use crate::session::Session;
 use crate::stage::{Next, Stage};
+use crate::tasks::{self, TaskId};
 use bytes::Bytes;
 use std::sync::Arc;
+use std::time::Duration;
 use transom_protocol::error::{self, shorten};
 use transom_protocol::json::Json;
 use transom_protocol::write::{self, Edit};
-use transom_protocol::{Method, RpcError, header, uri};
+use transom_protocol::{Era, Method, RpcError, header, uri};
 use transom_registry::source::ParamHeader;
+
+/// How long a client may wait for the result of a task in one request.
+const LONGEST_TASK_WAIT: Duration = Duration::from_secs(10 * 60);
 
 /// The stage.
 #[derive(Clone)]
@@ -51,7 +57,11 @@ impl<N: Next<Named<Box<Addressed>>>> Stage<InSession<Box<Call>>, N> for Names {
 
     async fn handle(&self, request: InSession<Box<Call>>, next: &N) -> Result<N::Reply, Failure> {
         let InSession { context, principal, session, message: call } = request;
-        let message = self.address(&context, session.as_deref(), call)?;
+        let message = if tasks::is_about_task(call.method) {
+            self.task(&context, &principal, call)?
+        } else {
+            self.address(&context, session.as_deref(), call)?
+        };
         next.run(Named { context, principal, session, message }).await
     }
 }
@@ -67,6 +77,24 @@ impl<N: Next<Named<List>>> Stage<InSession<List>, N> for Names {
 }
 
 impl Names {
+    /// A task is addressed by its id, and stands for the tool that made it.
+    fn task(&self, context: &Context, principal: &Principal, call: Box<Call>) -> Result<Box<Addressed>, Failure> {
+        if context.era == Era::Modern && !tasks::declared(context.caller.capabilities.as_ref()) {
+            return Err(tasks::undeclared());
+        }
+        let id = TaskId::opened(&self.runtime.seal, principal, &call.name).ok_or_else(tasks::unknown)?;
+        let Found::One(entry) = context.generation.find(Kind::Tool, &id.tool) else { return Err(tasks::unknown()) };
+        // Each era has tasks of its own.
+        if entry.target_name() != id.target || entry.era() != context.era || !context.scope.admits(&entry) {
+            return Err(tasks::unknown());
+        }
+        let _ = context.about.set(About { slot: entry.slot().cloned(), entry: Some(entry.clone()), task: Some(call.name.clone()) });
+        let source = Bytes::from(id.inner);
+        let timeout = (call.method == Method::TaskResult).then_some(LONGEST_TASK_WAIT);
+        let rename = Some(("taskId", source.clone()));
+        Ok(Box::new(Addressed { slot: entry.slot().cloned(), source, rename, entry: Some(entry), call, timeout }))
+    }
+
     fn address(&self, context: &Context, session: Option<&Session>, mut call: Box<Call>) -> Result<Box<Addressed>, Failure> {
         let generation = &context.generation;
         Ok(Box::new(match call.kind {
@@ -88,7 +116,7 @@ impl Names {
                     }
                     (rename, _) => rename.map(|source| ("name", source)),
                 };
-                let _ = context.about.set(About { slot: entry.slot().cloned(), entry: Some(entry.clone()) });
+                let _ = context.about.set(About { slot: entry.slot().cloned(), entry: Some(entry.clone()), task: None });
                 Addressed { slot: entry.slot().cloned(), source: entry.source().clone(), rename, entry: Some(entry), call, timeout: None }
             }
             Kind::Resource | Kind::Template => {
@@ -100,7 +128,7 @@ impl Names {
                 } else {
                     (call.name.as_bytes() != source.as_ref()).then(|| ("uri", source.clone()))
                 };
-                let _ = context.about.set(About { slot: Some(slot.clone()), entry: None });
+                let _ = context.about.set(About { slot: Some(slot.clone()), entry: None, task: None });
                 Addressed { slot: Some(slot), source, rename, entry: None, call, timeout: None }
             }
         }))

@@ -44,6 +44,8 @@ pub enum Reject {
     UnsupportedVersion,
     /// A session we do not know.
     UnknownSession,
+    /// An event we do not know, or no longer.
+    UnknownEvent,
     /// No room for another session.
     SessionCap,
     /// No room for another stream.
@@ -100,6 +102,7 @@ impl Reject {
             Reject::HeaderMismatch => "header_mismatch",
             Reject::UnsupportedVersion => "unsupported_version",
             Reject::UnknownSession => "unknown_session",
+            Reject::UnknownEvent => "unknown_event",
             Reject::SessionCap => "session_cap",
             Reject::StreamCap => "stream_cap",
             Reject::Overloaded => "overloaded",

@@ -9,10 +9,12 @@ use crate::limits::Limits;
 use crate::logging::Sampler;
 use crate::metrics::{Action, Metrics};
 use crate::naming::Names;
+use crate::parked::Parked;
 use crate::reply::{Failure, Reject};
 use crate::seal::Seal;
 use crate::session::Sessions;
 use crate::store::RegistryStore;
+use crate::tasks::TaskBook;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -43,6 +45,10 @@ pub struct Runtime {
     pub seal: Arc<Seal>,
     /// Legacy sessions.
     pub sessions: Sessions,
+    /// Tasks whose makers want to hear of them.
+    pub tasks: Arc<TaskBook>,
+    /// Calls that wait for their clients to answer.
+    pub parked: Arc<Parked>,
     /// Open streams.
     pub hub: Arc<Hub>,
     /// Counters.
@@ -100,6 +106,7 @@ pub struct ToolChanged {
 /// Wakes whoever builds generations, and passes on what targets have to say.
 struct Wake {
     notify: Notify,
+    tasks: Arc<TaskBook>,
     hub: Arc<Hub>,
     metrics: Arc<Metrics>,
 }
@@ -111,6 +118,12 @@ impl Host for Wake {
 
     fn resource_updated(&self, target: &str, params: Bytes) {
         self.hub.resource_updated(target, &params);
+    }
+
+    fn task_status(&self, target: &str, params: Bytes) {
+        if let Some((session, message)) = self.tasks.status(target, &params) {
+            self.hub.tell_session(session, message);
+        }
     }
 
     fn connected(&self, target: &str, success: bool) {
@@ -132,15 +145,18 @@ impl Runtime {
         let metrics = Metrics::new();
         let policy = Arc::new(policy);
         let hub = Hub::new(metrics.clone());
+        let tasks = Arc::new(TaskBook::default());
         Arc::new(Runtime {
             generation: ArcSwap::from_pointee(Generation::empty()),
             live: watch::Sender::new(0),
             slots: Mutex::default(),
             naming: Mutex::new(config.naming.clone()),
-            wake: Arc::new(Wake { notify: Notify::new(), hub: hub.clone(), metrics: metrics.clone() }),
+            wake: Arc::new(Wake { notify: Notify::new(), tasks: tasks.clone(), hub: hub.clone(), metrics: metrics.clone() }),
             store: RegistryStore::new(config, target_names(&config.targets), metrics.clone()),
             sessions: Sessions::new(seal.clone()),
             seal,
+            tasks,
+            parked: Parked::new(),
             hub,
             metrics,
             told: watch::Sender::new(Arc::new(Told { generation: Arc::new(Generation::empty()), policy: policy.clone() })),

@@ -4,6 +4,7 @@
 //! A session id is a sealed record, so any replica with the same key can serve it and nothing a client proposes is ever
 //! used. What this replica keeps beside it (calls in flight, questions to the client) is bounded and may be forgotten.
 
+use crate::abilities::Abilities;
 use crate::authenticate::Principal;
 use crate::authenticate::shares::{Share, Shares};
 use crate::authenticate::validity::Validity;
@@ -11,6 +12,7 @@ use crate::authorize::{Sight, Viewer};
 use crate::generation::Generation;
 use crate::hub::{Stream, Watcher};
 use crate::message::{Call, Context, Control, Identified, InSession, List};
+use crate::replay::{Reader, Shelf, Total};
 use crate::reply::{Failure, Reject};
 use crate::runtime::Runtime;
 use crate::seal::Seal;
@@ -36,6 +38,8 @@ const SESSIONS_EACH: usize = 100;
 const IN_FLIGHT: usize = 1_024;
 const OWED: usize = 64;
 const ENDED: usize = 100_000;
+/// Tasks that a session can list.
+const TASKS: usize = 100;
 const SHARDS: usize = 16;
 /// A principal with too many sessions gives up those that have rested for so long, and so many at a time.
 const RESTED: Duration = Duration::from_secs(5);
@@ -58,58 +62,22 @@ pub struct Session {
     last_used: AtomicU64,
     in_flight: Mutex<HashMap<Id, oneshot::Sender<()>, RandomState>>,
     owed: Mutex<HashMap<Bytes, oneshot::Sender<Result<Bytes, RpcError>>>>,
-}
-
-/// What a client declared it can do for servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Abilities {
-    /// `sampling`
-    pub sampling: bool,
-    /// `elicitation`
-    pub elicitation: bool,
-    /// `roots`
-    pub roots: bool,
-}
-
-impl Abilities {
-    /// From `capabilities`.
-    pub fn read(capabilities: Option<Json<'_>>) -> Abilities {
-        let has = |name| capabilities.is_some_and(|capabilities| capabilities.get(name).is_some_and(|value| value.raw() != "null"));
-        Abilities { sampling: has("sampling"), elicitation: has("elicitation"), roots: has("roots") }
-    }
-
-    /// As `capabilities`.
-    pub fn json(self) -> Bytes {
-        if self == Abilities::default() {
-            return Bytes::from_static(b"{}");
-        }
-        let names = [(self.sampling, "\"sampling\":{}"), (self.elicitation, "\"elicitation\":{}"), (self.roots, "\"roots\":{}")];
-        let members: Vec<&str> = names.into_iter().filter_map(|(has, member)| has.then_some(member)).collect();
-        format!("{{{}}}", members.join(",")).into()
-    }
-
-    /// Whether a client with these can answer this request.
-    pub fn can_answer(self, method: &str) -> bool {
-        match method {
-            "sampling/createMessage" => self.sampling,
-            "elicitation/create" => self.elicitation,
-            "roots/list" => self.roots,
-            _ => false,
-        }
-    }
-
-    fn bits(self) -> u8 {
-        u8::from(self.sampling) | u8::from(self.elicitation) << 1 | u8::from(self.roots) << 2
-    }
-
-    fn from_bits(bits: u8) -> Abilities {
-        Abilities { sampling: bits & 1 != 0, elicitation: bits & 2 != 0, roots: bits & 4 != 0 }
-    }
+    /// Streams of calls, to be taken up again.
+    pub shelf: Arc<Shelf>,
+    /// Ids of the tasks it made, the latest last.
+    tasks: Mutex<VecDeque<String>>,
 }
 
 impl Session {
     /// A session that belongs to this principal.
-    pub fn new(key: SessionKey, revision: Revision, abilities: Abilities, client_info: Option<Bytes>, principal: &Principal) -> Session {
+    pub fn new(
+        key: SessionKey,
+        revision: Revision,
+        abilities: Abilities,
+        client_info: Option<Bytes>,
+        principal: &Principal,
+        shelf: Arc<Shelf>,
+    ) -> Session {
         Session {
             key,
             revision,
@@ -121,6 +89,8 @@ impl Session {
             last_used: AtomicU64::new(now()),
             in_flight: Mutex::default(),
             owed: Mutex::default(),
+            shelf,
+            tasks: Mutex::default(),
         }
     }
 
@@ -155,6 +125,23 @@ impl Session {
         let (cancel, cancelled) = oneshot::channel();
         in_flight.insert(id.clone(), cancel);
         Ok((InFlight { session: self.clone(), id: id.clone() }, cancelled))
+    }
+
+    /// Notes a task that was made in this session.
+    pub fn note_task(&self, id: String) {
+        if let Ok(mut tasks) = self.tasks.lock() {
+            if tasks.len() >= TASKS {
+                tasks.pop_front();
+            }
+            tasks.push_back(id);
+        }
+    }
+
+    /// Forgets a task that is no more.
+    pub fn forget_task(&self, id: &str) {
+        if let Ok(mut tasks) = self.tasks.lock() {
+            tasks.retain(|known| known != id);
+        }
     }
 
     /// Notes a question to the client: its id, and where the answer will come. `None` if it owes too many.
@@ -210,6 +197,7 @@ pub struct Sessions {
     ended: Mutex<(HashSet<u128>, VecDeque<u128>)>,
     count: AtomicU64,
     shares: Arc<Shares>,
+    replayed: Total,
 }
 
 fn now() -> u64 {
@@ -224,7 +212,14 @@ fn unix_now() -> u64 {
 impl Sessions {
     /// With the key that seals ids.
     pub fn new(seal: Arc<Seal>) -> Sessions {
-        Sessions { seal, shards: Default::default(), ended: Mutex::default(), count: AtomicU64::new(0), shares: Shares::new(SESSIONS_EACH) }
+        Sessions {
+            seal,
+            shards: Default::default(),
+            ended: Mutex::default(),
+            count: AtomicU64::new(0),
+            shares: Shares::new(SESSIONS_EACH),
+            replayed: Total::default(),
+        }
     }
 
     /// How many there are.
@@ -252,7 +247,7 @@ impl Sessions {
         record.extend_from_slice(&key.0.to_le_bytes());
         record.extend_from_slice(principal.key().as_bytes());
         let token = self.seal.seal(PURPOSE, &record)?;
-        let session = Arc::new(Session::new(key, revision, abilities, client_info, principal));
+        let session = Arc::new(Session::new(key, revision, abilities, client_info, principal, Shelf::new(self.replayed.clone())));
         self.insert(token.clone(), session.clone(), principal).then_some((token, session))
     }
 
@@ -283,7 +278,7 @@ impl Sessions {
         if self.ended.lock().is_ok_and(|ended| ended.0.contains(&key.0)) {
             return Opened::Unknown;
         }
-        let session = Arc::new(Session::new(key, revision, abilities, None, principal));
+        let session = Arc::new(Session::new(key, revision, abilities, None, principal, Shelf::new(self.replayed.clone())));
         session.ready.store(true, Relaxed);
         if self.insert(token.to_owned(), session.clone(), principal) { Opened::Yes(session) } else { Opened::Full }
     }
@@ -357,6 +352,7 @@ impl Sessions {
         for shard in &self.shards {
             let Ok(mut shard) = shard.lock() else { continue };
             shard.retain(|_, Held { session, .. }| {
+                session.shelf.tidy();
                 let idle = now.saturating_sub(session.last_used.load(Relaxed));
                 let limit = if session.ready.load(Relaxed) { IDLE } else { OPENING };
                 let keep =
@@ -480,6 +476,10 @@ pub enum Answer {
     Ended,
     /// A stream, and what opens it (the acknowledgement of a modern subscription).
     Stream(Listening),
+    /// Ids of tasks.
+    Tasks(Vec<String>),
+    /// The rest of a call's stream, for as long as whoever came back for it may listen.
+    Replay(Reader, Validity),
 }
 
 /// An open stream together with the books it must be taken off.
@@ -595,6 +595,18 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                 }
                 Ok(Answer::Stream(listening))
             }
+            Control::Tasks => {
+                let tasks = session.and_then(|session| Some(session.tasks.lock().ok()?.iter().cloned().collect()));
+                Ok(Answer::Tasks(tasks.unwrap_or_default()))
+            }
+            Control::Resume(after) => {
+                let session = session.ok_or_else(|| Failure::rejected(Reject::MethodNotAllowed, "GET needs a session: send initialize first"))?;
+                let reader = session.shelf.resume(&after).ok_or_else(|| {
+                    let message = "Last-Event-ID: no stream of this session can be taken up there; it has ended long ago, lost what came after it, or never was";
+                    Failure::rejected(Reject::UnknownEvent, message)
+                })?;
+                Ok(Answer::Replay(reader, self.runtime.authentication.validity(&principal)))
+            }
             Control::End => {
                 let (Some(session), Some(token)) = (session, &context.session_id) else {
                     return Err(Failure::rejected(Reject::MethodNotAllowed, "DELETE needs a session"));
@@ -640,11 +652,11 @@ fn acknowledgement(id: &Id, wants: &crate::hub::Wants) -> Bytes {
 /// Who we are, on both eras' handshakes.
 pub const SERVER_INFO: &str = concat!(r#"{"name":"transom","title":"Transom MCP gateway","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
-fn capabilities(generation: &Generation) -> String {
+fn capabilities(generation: &Generation, revision: Revision) -> String {
     let mut can = generation.capabilities;
     if generation.number == 0 {
         // Nobody knows yet what the targets can do; better to be asked in vain than not at all.
-        can = Capabilities { tools: true, prompts: true, resources: true, subscribe: true, completions: true, logging: true };
+        can = Capabilities { tools: true, prompts: true, resources: true, subscribe: true, completions: true, logging: true, ..can };
     }
     let mut members = vec![r#""tools":{"listChanged":true}"#];
     if can.prompts {
@@ -658,6 +670,17 @@ fn capabilities(generation: &Generation) -> String {
     }
     if can.logging {
         members.push(r#""logging":{}"#);
+    }
+    // Each era has tasks of its own, and only targets of the same era make them.
+    if revision == Revision::V2025_11_25 && can.legacy_tasks {
+        members.push(if can.legacy_task_cancel {
+            r#""tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#
+        } else {
+            r#""tasks":{"list":{},"requests":{"tools":{"call":{}}}}"#
+        });
+    }
+    if revision.era() == Era::Modern && can.modern_tasks {
+        members.push(r#""extensions":{"io.modelcontextprotocol/tasks":{}}"#);
     }
     format!("{{{}}}", members.join(","))
 }
@@ -682,8 +705,12 @@ fn instructions(sight: &Sight<'_>) -> Option<String> {
 
 fn initialize_result(generation: &Generation, instructions: Option<String>, revision: Revision) -> Bytes {
     let instructions = instructions.map_or(String::new(), |text| format!(",\"instructions\":{}", write::quoted(&text)));
-    format!(r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{SERVER_INFO}{instructions}}}"#, revision.text(), capabilities(generation))
-        .into()
+    format!(
+        r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{SERVER_INFO}{instructions}}}"#,
+        revision.text(),
+        capabilities(generation, revision)
+    )
+    .into()
 }
 
 fn discover_result(generation: &Generation, instructions: Option<String>, public: bool) -> Bytes {
@@ -693,7 +720,7 @@ fn discover_result(generation: &Generation, instructions: Option<String>, public
     format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}{instructions},"ttlMs":0,"cacheScope":"{shared}","_meta":{{"{}":{SERVER_INFO}}}}}"#,
         versions.join(","),
-        capabilities(generation),
+        capabilities(generation, Revision::V2026_07_28),
         meta::SERVER_INFO
     )
     .into()

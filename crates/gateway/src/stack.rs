@@ -2,6 +2,7 @@
 
 use crate::authenticate::Authenticate;
 use crate::authorize::Authorize;
+use crate::bridge::Bridge;
 use crate::dispatch::Dispatch;
 use crate::limits::LimitsStage;
 use crate::message::{Call, Control, Incoming, List};
@@ -37,6 +38,7 @@ pub fn stack(runtime: &Arc<Runtime>) -> Mcp {
         .layer(stage(Authorize::new(runtime.clone()))) //     Named      -> Permitted
         .layer(stage(LimitsStage::new(runtime.clone()))) //   how much and how long
         .layer(stage(Virtualize::new(runtime.clone()))) //    Permitted  -> SourceCall: virtual tools
+        .layer(stage(Bridge::new(runtime.clone()))) //        questions of servers, across the eras
         .service(Dispatch::new(metrics())); //                SourceCall -> its target
     let path = Arc::new(path);
     Mcp { call: Door::to(&path), list: Door::to(&path), control: Door::to(&path) }

@@ -3,17 +3,21 @@
 //!
 //! Everything that comes back from a target is searched for the secrets that were sent there ([`masked`]).
 
+use crate::authenticate::Principal;
 use crate::authorize::Permitted;
+use crate::bridge::{Answered, QuestionJudge};
 use crate::generation::{Entry, Slot};
 use crate::local;
 use crate::message::{Addressed, Call, Context, List, Named};
 use crate::metrics::Metrics;
 use crate::names::{check_param_headers, final_headers};
+use crate::parked::Ticket;
 use crate::reply::Failure;
 use crate::request_state::{self, Binding};
 use crate::runtime::Runtime;
 use crate::session::Session;
 use crate::stage::{Next, Stage};
+use crate::tasks::{self, TaskId};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,9 +27,10 @@ use transom_protocol::message::Params;
 use transom_protocol::{Era, Method};
 use transom_registry::mask::Mask;
 use transom_registry::{ClientEra, Refusal, Resume, Step};
-use transom_upstream::CallError;
+use transom_upstream::{CallError, Outbox};
 
 /// A call in a target's own terms.
+#[derive(Clone)]
 pub struct SourceCall {
     /// What is known about the request.
     pub context: Arc<Context>,
@@ -49,6 +54,12 @@ pub struct SourceCall {
     pub param_headers: Vec<(http::HeaderName, http::HeaderValue)>,
     /// How long it may take.
     pub timeout: Duration,
+    /// Which era the target speaks, or spoke last.
+    pub target_era: Era,
+    /// The road back while it runs.
+    pub outbox: Arc<Outbox>,
+    /// The call that this is the answer to a question of.
+    pub ticket: Option<Ticket>,
 }
 
 /// The stage.
@@ -68,15 +79,15 @@ impl Virtualize {
     }
 }
 
-/// How a call to a target ended well.
-enum Answered {
-    /// With a result.
+/// What there is to give to the client.
+enum Outcome {
+    /// A result, to be given its shape.
     Result(Bytes),
-    /// With a question, to be passed on as it is.
-    Question(Bytes),
+    /// A question or a task, to be passed on as it is.
+    Passing(Bytes),
 }
 
-impl<N: Next<Box<SourceCall>, Reply = Bytes>> Stage<Permitted<Box<Addressed>>, N> for Virtualize {
+impl<N: Next<Box<SourceCall>, Reply = Answered>> Stage<Permitted<Box<Addressed>>, N> for Virtualize {
     type Reply = Bytes;
 
     async fn handle(&self, permitted: Permitted<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
@@ -88,6 +99,9 @@ impl<N: Next<Box<SourceCall>, Reply = Bytes>> Stage<Permitted<Box<Addressed>>, N
             check_param_headers(entry, &named.message.call)?;
         }
         check_available(&named.message)?;
+        if tasks::is_about_task(named.message.call.method) {
+            return self.task(named, next).await;
+        }
         if named.message.call.method == Method::CallTool && named.message.entry.as_ref().is_some_and(|entry| entry.virtual_tool().is_some()) {
             self.call_virtual(named, next).await
         } else {
@@ -98,7 +112,7 @@ impl<N: Next<Box<SourceCall>, Reply = Bytes>> Stage<Permitted<Box<Addressed>>, N
 
 impl Virtualize {
     /// A call of a virtual tool: arguments in, a step out, and what comes back shaped.
-    async fn call_virtual<N: Next<Box<SourceCall>, Reply = Bytes>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
+    async fn call_virtual<N: Next<Box<SourceCall>, Reply = Answered>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
         let generation = named.context.generation.clone();
         let era = named.context.era;
         let client = if era == Era::Modern { ClientEra::Modern } else { ClientEra::Legacy };
@@ -111,8 +125,8 @@ impl Virtualize {
                 let resume = source.resume;
                 let prepared = Prepared { arguments: Some(source.arguments.into()), param_headers };
                 match self.send(named, prepared, next).await? {
-                    Answered::Question(question) => Ok(question),
-                    Answered::Result(result) => Ok(self.shaped(&entry, &resume, result, client)),
+                    Outcome::Passing(question) => Ok(question),
+                    Outcome::Result(result) => Ok(self.shaped(&entry, &resume, result, client)),
                 }
             }
             Ok(Step::Local(call)) => {
@@ -140,7 +154,7 @@ impl Virtualize {
     }
 
     /// Everything that is not a virtual tool: the target's own bytes, there and back.
-    async fn pass<N: Next<Box<SourceCall>, Reply = Bytes>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
+    async fn pass<N: Next<Box<SourceCall>, Reply = Answered>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
         let Addressed { call, entry, slot, source, .. } = &*named.message;
         let Some(slot) = slot.clone() else { return Err(Failure::Internal) };
         let mut prepared = Prepared::default();
@@ -163,8 +177,8 @@ impl Virtualize {
         }
         let mask = named.context.generation.mask(&slot.name).cloned();
         let result = match self.send(named, prepared, next).await? {
-            Answered::Question(question) => return Ok(question),
-            Answered::Result(result) => result,
+            Outcome::Passing(question) => return Ok(question),
+            Outcome::Result(result) => result,
         };
         let result = self.masked(mask.as_deref(), &slot.name, result);
         Ok(if method == Method::ReadResource { crate::resources::exposed_contents(&slot.name, &result) } else { result })
@@ -172,24 +186,37 @@ impl Virtualize {
 
     /// Sends a call to its target. A question that comes back instead of a result is sealed, so that only this principal can
     /// answer it, and only for this tool.
-    async fn send<N: Next<Box<SourceCall>, Reply = Bytes>>(
+    async fn send<N: Next<Box<SourceCall>, Reply = Answered>>(
         &self,
         named: Named<Box<Addressed>>,
         prepared: Prepared,
         next: &N,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<Outcome, Failure> {
         let Named { context, principal, session, message } = named;
         let Addressed { call, entry, slot, source, rename, timeout } = *message;
         let Some(slot) = slot else { return Err(Failure::Internal) };
-        let era = context.era;
-        let modern_target = entry.as_ref().is_none_or(|entry| entry.era() == Era::Modern);
+        let target_era = entry.as_ref().map_or_else(|| spoken(&context, &slot), |entry| entry.era());
         let mask = context.generation.mask(&slot.name).cloned();
         let target = slot.name.clone();
         let Call { method, method_text, params, .. } = *call;
-        let binding = Binding { principal: &principal, target: &target, source: &source };
-        let params = if era == Era::Modern { request_state::opened(&self.runtime.seal, &binding, params)? } else { params };
+        let binding = Binding { principal: &principal, target: &target, method, source: &source };
+        let (params, ticket) = match (context.era, target_era) {
+            (Era::Modern, _) => request_state::opened(&self.runtime.seal, &binding, params)?,
+            (Era::Legacy, Era::Modern) if request_state::smuggled(&params) => {
+                return Err(Failure::InvalidParams("`requestState` and `inputResponses` do not exist in the client's revision".into()));
+            }
+            (Era::Legacy, _) => (params, None),
+        };
         let timeout = timeout.unwrap_or(slot.timeout);
+        let can = context.generation.capabilities;
+        let makes_tasks = match (context.era, target_era) {
+            (Era::Modern, Era::Modern) => can.modern_tasks && tasks::declared(context.caller.capabilities.as_ref()),
+            (Era::Legacy, Era::Legacy) => can.legacy_tasks && params.json().get("task").is_some_and(|task| task.kind() == Kind::Object),
+            _ => false,
+        };
+        let book = session.clone().filter(|_| makes_tasks);
         let source_call = Box::new(SourceCall {
+            outbox: context.outbox.clone(),
             context,
             session,
             slot,
@@ -201,26 +228,93 @@ impl Virtualize {
             source: source.clone(),
             param_headers: prepared.param_headers,
             timeout,
+            target_era,
+            ticket,
         });
         // Boxed: the way to a target is the largest part of a call's future, and five rooms above would carry it along.
-        let result = match Box::pin(next.run(source_call)).await {
-            Ok(result) => result,
-            Err(Failure::Refused { server, error }) => {
-                return Err(Failure::Refused { error: self.masked(mask.as_deref(), &target, error), server });
+        match Box::pin(next.run(source_call)).await {
+            Ok(Answered::Result(result)) => {
+                let Some(task) = (method == Method::CallTool).then(|| tasks::created(&result, target_era)).flatten() else {
+                    return Ok(Outcome::Result(result));
+                };
+                match (makes_tasks, entry, target_era) {
+                    (true, Some(entry), _) => {
+                        let made = Made { task, era: target_era, entry: &entry, principal: &principal, session: book.as_deref() };
+                        self.task_made(&made).map(|made| Outcome::Passing(self.masked(mask.as_deref(), &target, made)))
+                    }
+                    // A result of the legacy era may have a member of that name.
+                    (false, _, Era::Legacy) => Ok(Outcome::Result(result)),
+                    _ => {
+                        let error = CallError::Invalid("it answers with a task to a client that did not say it knows tasks".into());
+                        Err(Failure::Upstream { server: target.to_string(), error })
+                    }
+                }
             }
-            Err(failure) => return Err(failure),
-        };
-        match (modern_target && asks_for_input(&result), era) {
-            (false, _) => Ok(Answered::Result(result)),
-            (true, Era::Modern) => {
-                let question = self.masked(mask.as_deref(), &target, result);
-                Ok(Answered::Question(request_state::sealed(&self.runtime.seal, &binding, question)))
+            Ok(Answered::Question(question)) => {
+                let question = self.masked(mask.as_deref(), &target, question);
+                Ok(Outcome::Passing(request_state::sealed(&self.runtime.seal, &binding, question)))
             }
-            (true, Era::Legacy) => Err(Failure::Upstream {
-                server: target.to_string(),
-                error: CallError::Invalid("it asks for input in a way that the client's revision does not have".into()),
-            }),
+            Ok(Answered::Parked(question, ticket)) => {
+                let question = self.masked(mask.as_deref(), &target, question);
+                request_state::ticketed(&self.runtime.seal, &binding, &question, ticket).map(Outcome::Passing).ok_or(Failure::Internal)
+            }
+            Err(Failure::Refused { server, error }) => Err(Failure::Refused { error: self.masked(mask.as_deref(), &target, error), server }),
+            Err(failure) => Err(failure),
         }
+    }
+
+    /// A task that was made instead of a result, under an id of ours.
+    fn task_made(&self, made: &Made<'_>) -> Result<Bytes, Failure> {
+        let Made { task, era, entry, principal, session } = *made;
+        let server = || entry.target_name().to_owned();
+        let invalid = |why: &str| Failure::Upstream { server: server(), error: CallError::Invalid(why.into()) };
+        let inner = tasks::inner_id(task).ok_or_else(|| invalid("it answers with a task that has no id"))?;
+        let known = TaskId { target: server(), tool: entry.exposed().to_owned(), inner };
+        let id = known.sealed(&self.runtime.seal, principal).ok_or(Failure::Internal)?;
+        let task = tasks::renamed(task, &id, entry.virtual_tool().is_some(), None);
+        if let Some(session) = session {
+            self.runtime.tasks.note(&known, session.key, id.clone());
+            session.note_task(id);
+        }
+        Ok(match era {
+            Era::Modern => task.into(),
+            Era::Legacy => [&b"{\"task\":"[..], &task, b"}"].concat().into(),
+        })
+    }
+
+    /// A request about a task: the target's answer under our id, and a result in it as the tool that made it gives results.
+    async fn task<N: Next<Box<SourceCall>, Reply = Answered>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
+        let context = named.context.clone();
+        let (method, id) = (named.message.call.method, named.message.call.name.clone());
+        let (Some(entry), Some(slot)) = (named.message.entry.clone(), named.message.slot.clone()) else { return Err(Failure::Internal) };
+        let resume = match entry.virtual_tool() {
+            Some(_) => Some(context.generation.tools().and_then(|tools| tools.resume_of(entry.exposed())).ok_or_else(tasks::unknown)?),
+            None => None,
+        };
+        let judge = QuestionJudge::new(&context, named.session.as_ref(), &slot);
+        if method == Method::UpdateTask && !judge.allowed() {
+            return Err(Failure::InvalidParams("nothing was asked that could be answered".into()));
+        }
+        let client = if context.era == Era::Modern { ClientEra::Modern } else { ClientEra::Legacy };
+        let shaped = |result: Bytes| match &resume {
+            Some(resume) => self.shaped(&entry, resume, result, client),
+            None => result,
+        };
+        let Outcome::Result(answer) = self.send(named, Prepared::default(), next).await? else { return Err(Failure::Internal) };
+        let answer = match method {
+            Method::TaskResult => {
+                let result = shaped(answer);
+                tasks::made_related(Json::trusted(std::str::from_utf8(&result).unwrap_or("{}")), &id)
+            }
+            _ => {
+                judge.check(&answer)?;
+                let task = Json::trusted(std::str::from_utf8(&answer).unwrap_or("{}"));
+                let result = task.get("result").map(|result| shaped(answer.slice_ref(result.raw().as_bytes())));
+                tasks::renamed(task, &id, entry.virtual_tool().is_some(), result.as_deref())
+            }
+        };
+        let mask = context.generation.mask(&slot.name).cloned();
+        Ok(self.masked(mask.as_deref(), &slot.name, answer.into()))
     }
 
     /// JSON from a target without the secrets that were sent there.
@@ -243,6 +337,15 @@ impl Virtualize {
 /// JSON from a target without the secrets that were sent there; `None` if there are none in it.
 pub fn masked(mask: Option<&Mask>, json: &Bytes) -> Option<Bytes> {
     mask?.json(std::str::from_utf8(json).ok()?).map(Bytes::from)
+}
+
+/// A task that a target made.
+struct Made<'m> {
+    task: Json<'m>,
+    era: Era,
+    entry: &'m Entry,
+    principal: &'m Principal,
+    session: Option<&'m Session>,
 }
 
 /// What the plan adds to a call.
@@ -296,10 +399,9 @@ fn completes(context: &Context, slot: &Slot) -> bool {
     context.generation.view(&slot.name).and_then(|view| view.offer.as_ref()).is_some_and(|offer| offer.offer.capabilities.completions)
 }
 
-/// Whether a result is a question; nearly none has the word at all.
-fn asks_for_input(result: &Bytes) -> bool {
-    memchr::memmem::find(result, b"\"input_required\"").is_some()
-        && std::str::from_utf8(result).is_ok_and(|text| Json::trusted(text).get("resultType").is_some_and(|kind| kind.raw() == "\"input_required\""))
+/// Which era the target of something that is not listed speaks.
+fn spoken(context: &Context, slot: &Slot) -> Era {
+    context.generation.view(&slot.name).and_then(|view| view.offer.as_ref()).map_or(Era::Modern, |offer| offer.offer.era)
 }
 
 impl<N: Send + Sync + 'static> Stage<Permitted<List>, N> for Virtualize {

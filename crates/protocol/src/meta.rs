@@ -15,6 +15,10 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// Which subscription a notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// The extension of tasks, in capabilities.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+/// Which task a message of the legacy era belongs to.
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The client's token for progress of this request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 /// Filters of a listing, ours.

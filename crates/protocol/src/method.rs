@@ -49,6 +49,11 @@ methods! {
     Subscribe = "resources/subscribe",
     Unsubscribe = "resources/unsubscribe",
     Complete = "completion/complete",
+    GetTask = "tasks/get",
+    TaskResult = "tasks/result",
+    UpdateTask = "tasks/update",
+    CancelTask = "tasks/cancel",
+    ListTasks = "tasks/list",
     CreateMessage = "sampling/createMessage",
     Elicit = "elicitation/create",
     ListRoots = "roots/list",
@@ -60,6 +65,8 @@ methods! {
     PromptsChanged = "notifications/prompts/list_changed",
     ResourcesChanged = "notifications/resources/list_changed",
     ResourceUpdated = "notifications/resources/updated",
+    TaskNews = "notifications/tasks",
+    TaskStatus = "notifications/tasks/status",
     RootsChanged = "notifications/roots/list_changed",
 }
 

@@ -16,6 +16,9 @@ pub struct Event {
 #[error("an event larger than {0} bytes")]
 pub struct TooLarge(pub usize);
 
+/// An id beyond this is none.
+const LONGEST_ID: usize = 1024;
+
 /// Turns chunks into events, whatever the chunk borders.
 #[derive(Debug)]
 pub struct Decoder {
@@ -26,12 +29,24 @@ pub struct Decoder {
     has_data: bool,
     after_cr: bool,
     at_start: bool,
+    last_id: Option<Bytes>,
+    retry: Option<u64>,
 }
 
 impl Decoder {
     /// A decoder that refuses events above `limit` bytes.
     pub fn new(limit: usize) -> Decoder {
-        Decoder { limit, line: Vec::new(), name: String::new(), data: Vec::new(), has_data: false, after_cr: false, at_start: true }
+        Decoder {
+            limit,
+            line: Vec::new(),
+            name: String::new(),
+            data: Vec::new(),
+            has_data: false,
+            after_cr: false,
+            at_start: true,
+            last_id: None,
+            retry: None,
+        }
     }
 
     /// Reads a chunk and appends the events it completes.
@@ -59,6 +74,16 @@ impl Decoder {
         Ok(())
     }
 
+    /// The id of the last event, if the stream gave one: where to go on when it is lost.
+    pub fn last_id(&self) -> Option<&Bytes> {
+        self.last_id.as_ref()
+    }
+
+    /// How many milliseconds the stream wants to be left alone before somebody comes back for it.
+    pub fn retry(&self) -> Option<u64> {
+        self.retry
+    }
+
     fn end_line(&mut self, events: &mut Vec<Event>) {
         let mut line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.at_start) && line.starts_with(b"\xef\xbb\xbf") {
@@ -82,7 +107,11 @@ impl Decoder {
                     self.data.extend_from_slice(value);
                 }
                 b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
-                // Comments, ids and retry hints of a target are its own business.
+                // An id with a NUL in it is none; so is one that no header could carry back.
+                b"id" if value.len() <= LONGEST_ID && value.iter().all(|byte| matches!(byte, 0x20..=0x7e)) => {
+                    self.last_id = (!value.is_empty()).then(|| Bytes::copy_from_slice(value));
+                }
+                b"retry" => self.retry = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).or(self.retry),
                 _ => {}
             }
         }
@@ -94,7 +123,19 @@ impl Decoder {
 /// One message as an event. JSON text has no raw line breaks inside strings; white space between tokens may, so those
 /// become one `data:` line each.
 pub fn event(message: &[u8]) -> Bytes {
-    let mut out = Vec::with_capacity(message.len() + 24);
+    written(Vec::with_capacity(message.len() + 24), message)
+}
+
+/// One message as an event that can be named later, when its reader lost what came after it. The id is one line.
+pub fn event_with_id(id: &str, message: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(message.len() + id.len() + 32);
+    out.extend_from_slice(b"id: ");
+    out.extend_from_slice(id.as_bytes());
+    out.push(b'\n');
+    written(out, message)
+}
+
+fn written(mut out: Vec<u8>, message: &[u8]) -> Bytes {
     out.extend_from_slice(b"event: message\n");
     for line in message.split(|byte| matches!(byte, b'\n' | b'\r')) {
         out.extend_from_slice(b"data: ");
@@ -134,6 +175,20 @@ mod tests {
             assert_eq!(events([a.to_vec(), b.to_vec()].into_iter()), whole, "split at {at}");
         }
         assert_eq!(events(STREAM.iter().map(|b| vec![*b])), whole);
+    }
+
+    #[test]
+    fn the_last_id_and_the_wish_to_be_left_alone_are_kept() {
+        let mut decoder = Decoder::new(1000);
+        let mut read = |text: &str| {
+            decoder.push(text.as_bytes(), &mut Vec::new()).unwrap();
+            (decoder.last_id().map(|id| String::from_utf8_lossy(id).into_owned()), decoder.retry())
+        };
+        assert_eq!(read("data: x\n\n"), (None, None));
+        assert_eq!(read("id: a/1\nretry: 250\ndata: \n\n"), (Some("a/1".into()), Some(250)));
+        assert_eq!(read("id: b\u{0}c\nretry: soon\n\n"), (Some("a/1".into()), Some(250)), "neither is one");
+        assert_eq!(read(&format!("id: {}\n\n", "x".repeat(999 - 4))), (Some("x".repeat(995)), Some(250)));
+        assert_eq!(read("id\n\n"), (None, Some(250)), "an empty id takes the last one back");
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Resume {
         Resume { mask, ..Resume::default() }
     }
 
-    fn of(bound: &Bound) -> Resume {
+    pub(crate) fn of(bound: &Bound) -> Resume {
         Resume { projection: bound.tool.projection.clone(), errors: bound.tool.settings.errors.unwrap_or_default(), mask: bound.mask.clone() }
     }
 

@@ -408,6 +408,15 @@ impl Tools {
         self.listed.get(*at).map_or(Err(Refusal::UnknownTool), |listed| self.begin(listed, arguments))
     }
 
+    /// What becomes of a result of a virtual tool that is listed, for results that come without a call.
+    pub fn resume_of(&self, name: &str) -> Option<Resume> {
+        let Slot::Listed(at) = self.by_name.get(name)? else { return None };
+        match &self.listed.get(*at)?.kind {
+            Listing::Virtual(bound) => Some(Resume::of(bound)),
+            Listing::Passing { .. } => None,
+        }
+    }
+
     fn begin(&self, listed: &Listed, arguments: Option<Json<'_>>) -> Result<Step, Refusal> {
         match &listed.kind {
             Listing::Virtual(bound) => call::begin(bound, arguments),

@@ -55,6 +55,12 @@ async fn piece(body: &mut ResponseBody) -> Result<Option<Bytes>, Failure> {
     }
 }
 
+/// A place in a stream that its server lets us come back to.
+pub(crate) struct Bookmark {
+    pub(crate) last: Bytes,
+    pub(crate) retry: Option<std::time::Duration>,
+}
+
 /// A stream of server-sent events.
 pub(crate) struct Events {
     body: ResponseBody,
@@ -81,6 +87,11 @@ impl Events {
                 return Err(Failure::Invalid(error.to_string()));
             }
         }
+    }
+
+    /// Where to go on if the stream ends too early, and how long to wait before that.
+    pub(crate) fn bookmark(&self) -> Option<Bookmark> {
+        Some(Bookmark { last: self.decoder.last_id()?.clone(), retry: self.decoder.retry().map(std::time::Duration::from_millis) })
     }
 
     /// What is left when the answer has come: usually nothing but the end, and reading it keeps the connection usable.

@@ -62,6 +62,15 @@ impl Ears {
                     self.host.resource_updated(&self.target, params.clone());
                 }
             }
+            Method::TaskStatus => {
+                if let Some(params) = note.params.raw()
+                    && self.admits_update()
+                {
+                    self.host.task_status(&self.target, params.clone());
+                }
+            }
+            // What became of a task of the modern era goes to nobody who did not subscribe to it, and we subscribed to none.
+            Method::TaskNews => {}
             // A server that takes back a request of its own, or confirms a subscription: nothing to do.
             Method::Cancelled => {}
             _ => return note.method_name() == "notifications/subscriptions/acknowledged",

@@ -7,7 +7,7 @@ use crate::state::Capabilities;
 use bytes::Bytes;
 use transom_protocol::error::{self, shorten};
 use transom_protocol::json::Kind;
-use transom_protocol::{Era, Json, Revision, write};
+use transom_protocol::{Era, Json, Revision, meta, write};
 
 /// More than any model should be told.
 const LONGEST_INSTRUCTIONS: usize = 64 << 10;
@@ -110,6 +110,10 @@ impl Server {
         let declared = result.get("capabilities").unwrap_or(Json::trusted("{}"));
         let has = |name: &str| declared.get(name).is_some_and(|value| value.kind() == Kind::Object);
         let says = |name: &str, member: &str| declared.get(name).and_then(|value| value.get(member)).and_then(Json::bool) == Some(true);
+        let object = |value: Option<Json<'_>>| value.is_some_and(|value| value.kind() == Kind::Object);
+        let tasks = declared.get("tasks").filter(|_| era == Era::Legacy);
+        let tool_tasks = tasks.and_then(|tasks| tasks.get("requests")?.get("tools")?.get("call"));
+        let extension = declared.get("extensions").filter(|_| era == Era::Modern).and_then(|extensions| extensions.get(meta::TASKS));
         let capabilities = Capabilities {
             tools: has("tools"),
             prompts: has("prompts"),
@@ -117,6 +121,9 @@ impl Server {
             subscribe: says("resources", "subscribe"),
             completions: has("completions"),
             logging: has("logging"),
+            legacy_tasks: object(tool_tasks),
+            legacy_task_cancel: object(tool_tasks) && object(tasks.and_then(|tasks| tasks.get("cancel"))),
+            modern_tasks: object(extension),
         };
         let announces =
             Announces { tools: says("tools", "listChanged"), prompts: says("prompts", "listChanged"), resources: says("resources", "listChanged") };

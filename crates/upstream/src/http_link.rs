@@ -21,9 +21,11 @@ use crate::wire::{Response, ResponseBody};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, Uri};
+use http_body_util::Full;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -31,13 +33,21 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, watch};
-use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout, timeout_at};
 use transom_protocol::{Era, Id, Limits, Message, Method, Response as Reply, Revision, RpcError, header, write};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// How long a lost stream is left alone if its server does not say.
+const RESUME_AFTER: Duration = Duration::from_secs(1);
+/// The bounds of what it may say: nobody is asked without a pause, and no call is put to sleep.
+const RESUME_SOONEST: Duration = Duration::from_millis(50);
+const RESUME_LATEST: Duration = Duration::from_secs(30);
 
 /// An error body is read up to this size.
 const ERROR_BODY: usize = 256 << 10;
@@ -268,11 +278,36 @@ impl HttpLink {
     async fn stream(&self, body: ResponseBody, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, era: Era) -> Result<Answer, Failure> {
         let mut events = Events::new(body, self.tuning.message);
         let mut questions: FuturesUnordered<Question> = FuturesUnordered::new();
+        let mut bookmark = None;
+        let mut resuming: Option<BoxFuture<'_, Result<Box<Events>, Failure>>> = None;
         loop {
             // While a person is asked only the end of all waiting counts.
             let until = if questions.is_empty() { deadline.at() } else { deadline.end() };
+            let next = async {
+                match &mut resuming {
+                    Some(resuming) => Next::Stream(resuming.await),
+                    None => Next::Event(events.next().await),
+                }
+            };
             let event = tokio::select! {
-                event = timeout_at(until, events.next()) => event.map_err(|_| Failure::TimedOut)??,
+                next = timeout_at(until, next) => match next.map_err(|_| Failure::TimedOut)? {
+                    Next::Stream(resumed) => {
+                        (events, resuming) = (*resumed?, None);
+                        continue;
+                    }
+                    Next::Event(Ok(Some(event))) => Some(event),
+                    Next::Event(ended) => {
+                        // A stream that broke, or that its server did not want to hold open, goes on where it stopped.
+                        bookmark = events.bookmark().or(bookmark);
+                        match &bookmark {
+                            Some(bookmark) if era == Era::Legacy => {
+                                resuming = Some(Box::pin(self.resume(bookmark.last.clone(), bookmark.retry)));
+                                continue;
+                            }
+                            _ => ended?,
+                        }
+                    }
+                },
                 Some((id, answered)) = questions.next(), if !questions.is_empty() => {
                     deadline.renew_from(Instant::now());
                     self.reply(&id, answered);
@@ -329,6 +364,26 @@ impl HttpLink {
         }
     }
 
+    /// The rest of a stream after this event. The call itself is not made again.
+    async fn resume(&self, last: Bytes, retry: Option<Duration>) -> Result<Box<Events>, Failure> {
+        sleep(retry.unwrap_or(RESUME_AFTER).clamp(RESUME_SOONEST, RESUME_LATEST)).await;
+        let lost = |what: &str| Failure::Lost(format!("the response stream ended without an answer, and {what}"));
+        let last = HeaderValue::from_maybe_shared(last).map_err(|_| lost("its place cannot be named"))?;
+        let mut request = self.stream_request();
+        request.headers_mut().insert(LAST_EVENT_ID, last);
+        let response = self.client.send(request).await.map_err(|failure| lost(&failure.to_string()))?;
+        opened(response, self.tuning.message).ok().flatten().map(Box::new).ok_or_else(|| lost("the target does not let it be resumed"))
+    }
+
+    /// A `GET` in the present session.
+    fn stream_request(&self) -> http::Request<Full<Bytes>> {
+        let mut request = self.session.load().letterhead.request(Bytes::new());
+        *request.method_mut() = Verb::GET;
+        request.headers_mut().remove(CONTENT_TYPE);
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        request
+    }
+
     /// Answers a request of the server.
     fn reply(&self, id: &Id, answered: Result<Bytes, RpcError>) {
         let body = match answered {
@@ -343,12 +398,7 @@ impl HttpLink {
     /// Some servers send the head of a stream with its first event, so there is no limit to this wait; if the server
     /// goes, it ends.
     pub(crate) async fn open_stream(&self) -> Result<Option<Events>, Failure> {
-        let session = self.session.load_full();
-        let mut request = session.letterhead.request(Bytes::new());
-        *request.method_mut() = Verb::GET;
-        request.headers_mut().remove(CONTENT_TYPE);
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        opened(self.client.send(request).await?, self.tuning.message)
+        opened(self.client.send(self.stream_request()).await?, self.tuning.message)
     }
 
     /// Opens a modern subscription. `None`: the server has none to offer.
@@ -418,6 +468,12 @@ fn more_headers(era: Era, ask: &Ask<'_>) -> Vec<(HeaderName, HeaderValue)> {
     let name = ask.name.and_then(|name| std::str::from_utf8(name).ok());
     let name = name.and_then(|name| HeaderValue::from_str(&header::encode(name)).ok()).map(|name| (MCP_NAME, name));
     method.into_iter().chain(name).chain(ask.params.iter().cloned()).collect()
+}
+
+/// What comes next of a response stream: an event, or the stream again after it was lost.
+enum Next {
+    Event(Result<Option<transom_protocol::sse::Event>, Failure>),
+    Stream(Result<Box<Events>, Failure>),
 }
 
 /// The stream that a response is. `None`: the server has none to offer.

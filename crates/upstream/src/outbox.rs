@@ -35,14 +35,34 @@ struct Inner {
     queue: VecDeque<FromTarget>,
     waker: Option<Waker>,
     dropped: u64,
+    /// Nobody will answer questions.
+    deaf: bool,
 }
 
 const CAPACITY: usize = 64;
 
 impl Outbox {
+    /// For a request whose client cannot be asked anything: questions find no room.
+    pub fn deaf() -> Outbox {
+        let outbox = Outbox::default();
+        outbox.go_deaf();
+        outbox
+    }
+
+    /// From now on nobody answers questions; those that wait are given up, so that whoever asked need not wait either.
+    pub fn go_deaf(&self) {
+        if let Ok(mut inner) = self.inner.lock() {
+            inner.deaf = true;
+            inner.queue.retain(|message| matches!(message, FromTarget::Notification(_)));
+        }
+    }
+
     /// Queues a message; `false` if there was no room and it was dropped.
     pub fn push(&self, message: FromTarget) -> bool {
         let Ok(mut inner) = self.inner.lock() else { return false };
+        if inner.deaf && matches!(message, FromTarget::Request { .. }) {
+            return false;
+        }
         if inner.queue.len() >= CAPACITY {
             inner.dropped += 1;
             return false;

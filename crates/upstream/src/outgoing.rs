@@ -14,6 +14,7 @@ pub(crate) const CLIENT_INFO: &[u8] = concat!("{\"name\":\"transom\",\"version\"
 /// The modern revision as JSON.
 pub(crate) const MODERN_VERSION: &[u8] = b"\"2026-07-28\"";
 const NO_CAPABILITIES: &[u8] = b"{}";
+const TASKS_ONLY: &[u8] = br#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
 /// The whole request for a call. `declare` passes the client's capabilities on to a modern target.
 pub(crate) fn call(call: &Call, ident: Ident, era: Era, declare: bool) -> Bytes {
@@ -24,7 +25,7 @@ pub(crate) fn call(call: &Call, ident: Ident, era: Era, declare: bool) -> Bytes 
     let modern = (era == Era::Modern).then(|| Modern {
         protocol_version: MODERN_VERSION,
         client_info: call.caller.client_info.as_deref().unwrap_or(CLIENT_INFO),
-        client_capabilities: call.caller.capabilities.as_deref().filter(|_| declare).unwrap_or(NO_CAPABILITIES),
+        client_capabilities: capabilities(call.caller.capabilities.as_deref(), declare),
         log_level: call.caller.log_level.as_deref(),
     });
     let rewritten = (modern.is_some() || token || meta.is_some_and(|meta| !meta::needs_no_rewrite(meta)))
@@ -36,6 +37,15 @@ pub(crate) fn call(call: &Call, ident: Ident, era: Era, declare: bool) -> Bytes 
     edited(&mut out, params, &edits);
     out.push(b'}');
     out.into()
+}
+
+/// What a modern target hears of what the client can do. That it knows tasks asks nothing of it, and is always told.
+fn capabilities(declared: Option<&[u8]>, declare: bool) -> &[u8] {
+    match declared {
+        Some(declared) if declare => declared,
+        Some(declared) if memchr::memmem::find(declared, meta::TASKS.as_bytes()).is_some() => TASKS_ONLY,
+        _ => NO_CAPABILITIES,
+    }
 }
 
 /// What is written differently from how the client sent it.

@@ -102,6 +102,12 @@ pub struct Capabilities {
     pub completions: bool,
     /// `logging`
     pub logging: bool,
+    /// `tasks.requests.tools.call`, of a legacy target
+    pub legacy_tasks: bool,
+    /// `tasks.cancel`, of a legacy target
+    pub legacy_task_cancel: bool,
+    /// The extension of tasks, of a modern target
+    pub modern_tasks: bool,
 }
 
 /// One thing of a listing: a tool, prompt, resource or template.

@@ -22,6 +22,10 @@ pub trait Host: Send + Sync + 'static {
     fn changed(&self);
     /// A subscribed resource changed: the target's name and the notification's `params`.
     fn resource_updated(&self, target: &str, params: Bytes);
+    /// A task changed, says a legacy target: the target's name and the notification's `params`.
+    fn task_status(&self, target: &str, params: Bytes) {
+        let _nobody_listens = (target, params);
+    }
     /// An attempt to connect ended.
     fn connected(&self, target: &str, success: bool);
     /// A connection was lost that had been in service.

@@ -127,6 +127,10 @@ async fn post(shared: Arc<Shared>, request: Recorded, message: Value) -> Respons
     let twice = matches!(hostile, Some(Hostile::Twice));
     let mut guard = CallGuard { shared: shared.clone(), key, cancel: modern.then_some(cancel), done: false };
     tokio::spawn(run(shared.clone(), message.clone(), modern, sender, cancelled, hostile));
+    if request.method == "tools/call" && shared.script.lock().unwrap().resumable {
+        guard.done = true;
+        return resumable(&shared, receiver);
+    }
     let first = receiver.recv().await;
     let events = shared.script.lock().unwrap().transport == Transport::Events && request.method != "initialize";
     let mut reply = match first {
@@ -149,6 +153,54 @@ async fn post(shared: Arc<Shared>, request: Recorded, message: Value) -> Respons
         reply.headers_mut().insert("mcp-session-id", value);
     }
     reply
+}
+
+/// The stream of a call that can be taken up again. Its first event carries nothing but an id.
+fn resumable(shared: &Arc<Shared>, mut receiver: mpsc::UnboundedReceiver<Value>) -> Response<Reply> {
+    let (reader, events) = mpsc::unbounded_channel();
+    let key = {
+        let mut live = shared.live.lock().unwrap();
+        live.next += 1;
+        let key = format!("call-{}", live.next);
+        reader.send(json!(format!("id: {key}/0\ndata: \n\n"))).ok();
+        live.calls.insert(key.clone(), super::LiveCall { reader: Some(reader), ..Default::default() });
+        key
+    };
+    let shared = shared.clone();
+    tokio::spawn(async move {
+        while let Some(message) = receiver.recv().await {
+            let mut live = shared.live.lock().unwrap();
+            let Some(call) = live.calls.get_mut(&key) else { return };
+            if let Some(retry) = message.get("$hang_up") {
+                if let Some(reader) = call.reader.take() {
+                    reader.send(json!(format!("retry: {retry}\n\n"))).ok();
+                }
+                continue;
+            }
+            let event = format!("id: {key}/{}\nevent: message\ndata: {message}\n\n", call.events.len() + 1);
+            if let Some(reader) = &call.reader {
+                reader.send(json!(event)).ok();
+            }
+            call.events.push(event);
+        }
+        if let Some(call) = shared.live.lock().unwrap().calls.get_mut(&key) {
+            (call.reader, call.done) = (None, true);
+        }
+    });
+    events_reply(Reply { receiver: Some(events), bytes: None, ..Reply::whole(Bytes::new()) })
+}
+
+/// The rest of such a stream.
+fn rest(shared: &Shared, last: &str) -> Response<Reply> {
+    let mut live = shared.live.lock().unwrap();
+    let place = last.split_once('/').and_then(|(key, number)| Some((live.calls.get_mut(key)?, number.parse::<usize>().ok()?)));
+    let Some((call, number)) = place else { return status(400) };
+    let (reader, events) = mpsc::unbounded_channel();
+    for event in call.events.iter().skip(number) {
+        reader.send(json!(event)).ok();
+    }
+    call.reader = (!call.done).then_some(reader);
+    events_reply(Reply { receiver: Some(events), bytes: None, ..Reply::whole(Bytes::new()) })
 }
 
 /// Counts a call against its session, and forgets the session when its time has come.
@@ -230,6 +282,7 @@ fn header_problem(request: &Recorded, message: &Value) -> Option<String> {
     }
     let name = match request.method.as_str() {
         "tools/call" | "prompts/get" => message["params"]["name"].as_str(),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => message["params"]["taskId"].as_str(),
         "resources/read" => message["params"]["uri"].as_str(),
         _ => return None,
     };
@@ -303,17 +356,46 @@ async fn answer(
                 let script = shared.script.lock().unwrap();
                 (script.handlers.get(&tool).cloned(), script.tools.iter().any(|definition| definition["name"] == tool.as_str()))
             };
+            let becomes_task = shared.script.lock().unwrap().tasks
+                && match modern {
+                    true => params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"]["io.modelcontextprotocol/tasks"].is_object(),
+                    false => params["task"].is_object(),
+                };
+            let mut context = Context {
+                tool: tool.clone(),
+                meta: params["_meta"].clone(),
+                params: params.clone(),
+                task: None,
+                shared: shared.clone(),
+                out: out.clone(),
+                cancel,
+            };
             let answer = match handler {
-                Some(handler) => {
-                    let context =
-                        Context { tool, meta: params["_meta"].clone(), params: params.clone(), shared: shared.clone(), out: out.clone(), cancel };
-                    handler(arguments, context).await
+                Some(handler) if becomes_task => {
+                    let (id, sender) = new_task(shared);
+                    context.task = Some(id.clone());
+                    tokio::spawn(async move {
+                        let outcome = handler(arguments, context).await;
+                        sender.send_modify(|task| (task.outcome, task.questions) = (Some(outcome), None));
+                    });
+                    return Ok(match modern {
+                        true => {
+                            let mut task = described(shared, &id, true).unwrap_or_default();
+                            task["resultType"] = json!("task");
+                            task
+                        }
+                        false => json!({"task": described(shared, &id, false)}),
+                    });
                 }
+                Some(handler) => handler(arguments, context).await,
                 None if exists => Ok(echo(&shared.name, &tool, &arguments)),
                 None => Err(json!({"code": -32602, "message": format!("Unknown tool: {tool}")})),
             };
             shared.record.lock().unwrap().finished += 1;
             answer?
+        }
+        "tasks/get" | "tasks/result" | "tasks/update" | "tasks/cancel" | "tasks/list" if shared.script.lock().unwrap().tasks => {
+            task_request(shared, method, params, modern).await?
         }
         _ => plain(shared, method, params, modern)?,
     };
@@ -321,6 +403,72 @@ async fn answer(
         result.entry("resultType").or_insert_with(|| json!("complete"));
     }
     Ok(result)
+}
+
+fn new_task(shared: &Shared) -> (String, watch::Sender<super::LiveTask>) {
+    let mut live = shared.live.lock().unwrap();
+    live.next += 1;
+    let (id, sender) = (format!("{}-task-{}", shared.name, live.next), watch::Sender::default());
+    live.tasks.insert(id.clone(), sender.clone());
+    (id, sender)
+}
+
+/// A task as its era describes it.
+fn described(shared: &Shared, id: &str, modern: bool) -> Option<Value> {
+    let task = shared.live.lock().unwrap().tasks.get(id)?.borrow().clone();
+    let status = match (&task.outcome, task.cancelled, &task.questions) {
+        (_, true, _) => "cancelled",
+        (Some(Ok(_)), ..) => "completed",
+        (Some(Err(_)), ..) => "failed",
+        (None, _, Some(_)) => "input_required",
+        (None, ..) => "working",
+    };
+    let (ttl, poll) = if modern { ("ttlMs", "pollIntervalMs") } else { ("ttl", "pollInterval") };
+    let mut described = json!({"taskId": id, "status": status, "statusMessage": format!("{status} of {id}"),
+        "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:01Z", ttl: 60_000, poll: 50});
+    if modern && !task.cancelled {
+        match task.outcome {
+            Some(Ok(result)) => described["result"] = result,
+            Some(Err(error)) => described["error"] = error,
+            None => {
+                if let Some(questions) = task.questions {
+                    described["inputRequests"] = questions;
+                }
+            }
+        }
+    }
+    Some(described)
+}
+
+async fn task_request(shared: &Arc<Shared>, method: &str, params: &Value, modern: bool) -> super::Answer {
+    if method == "tasks/list" {
+        let ids: Vec<String> = shared.live.lock().unwrap().tasks.keys().cloned().collect();
+        return Ok(json!({"tasks": ids.iter().filter_map(|id| described(shared, id, modern)).collect::<Vec<_>>()}));
+    }
+    let id = params["taskId"].as_str().unwrap_or_default();
+    let sender = shared.live.lock().unwrap().tasks.get(id).cloned();
+    let Some(sender) = sender else { return Err(json!({"code": -32602, "message": "Failed to retrieve task: Task not found"})) };
+    match method {
+        "tasks/update" => {
+            sender.send_modify(|task| (task.answers, task.questions) = (Some(params["inputResponses"].clone()), None));
+            return Ok(json!({}));
+        }
+        "tasks/cancel" => {
+            sender.send_modify(|task| task.cancelled = true);
+            if modern {
+                return Ok(json!({}));
+            }
+        }
+        "tasks/result" => {
+            let mut changes = sender.subscribe();
+            let done = changes.wait_for(|task| task.outcome.is_some() || task.cancelled).await.map(|task| task.outcome.clone());
+            let mut result = done.ok().flatten().unwrap_or_else(|| Err(json!({"code": -32000, "message": "Task cancelled"})))?;
+            result["_meta"]["io.modelcontextprotocol/related-task"] = json!({"taskId": id});
+            return Ok(result);
+        }
+        _ => {}
+    }
+    Ok(described(shared, id, modern).unwrap_or_default())
 }
 
 fn plain(shared: &Shared, method: &str, params: &Value, modern: bool) -> super::Answer {
@@ -375,6 +523,10 @@ fn capabilities(script: &Script) -> Value {
     if !script.resources.is_empty() || !script.templates.is_empty() {
         capabilities["resources"] = json!({"listChanged": true, "subscribe": true});
     }
+    if script.tasks {
+        capabilities["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+        capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+    }
     capabilities
 }
 
@@ -406,6 +558,9 @@ fn stream(shared: &Arc<Shared>, request: &Recorded) -> Response<Reply> {
         return status(405);
     }
     let session = request.header("mcp-session-id").unwrap_or_default().to_owned();
+    if let Some(last) = request.header("last-event-id") {
+        return rest(shared, last);
+    }
     let mut live = shared.live.lock().unwrap();
     if !live.sessions.contains_key(&session) {
         return status(404);
@@ -547,6 +702,9 @@ impl Body for Reply {
                     && let Some(guard) = &mut this.guard
                 {
                     guard.done = true;
+                }
+                if let Some(raw) = message.as_str() {
+                    return Poll::Ready(Some(Ok(Frame::data(raw.to_owned().into()))));
                 }
                 Poll::Ready(Some(Ok(Frame::data(format!("event: message\ndata: {message}\n\n").into()))))
             }

@@ -192,6 +192,11 @@ impl Policy {
         self.may(entry.subject(), viewer, arguments.as_ref(), metrics)
     }
 
+    /// Whether somebody sees a tool now, whatever its arguments are or were.
+    pub fn may_see(&self, generation: &Generation, viewer: &Viewer, entry: &Entry, metrics: &Metrics) -> bool {
+        if self.reads_request() { self.may(entry.subject(), viewer, None, metrics) } else { self.sight(generation, viewer, metrics).sees(entry) }
+    }
+
     /// Whether somebody may read a resource, by the URI that its target knows. It need not be listed.
     pub fn may_read(&self, viewer: &Viewer, target: &str, uri: &str, metrics: &Metrics) -> bool {
         self.allows_all() || self.may(&Subject::of_resource(target, uri), viewer, None, metrics)

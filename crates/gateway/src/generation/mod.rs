@@ -340,6 +340,9 @@ fn capabilities(views: &[View]) -> Capabilities {
         together.subscribe |= can.subscribe;
         together.completions |= can.completions;
         together.logging |= can.logging;
+        together.legacy_tasks |= can.legacy_tasks;
+        together.legacy_task_cancel |= can.legacy_task_cancel;
+        together.modern_tasks |= can.modern_tasks;
     }
     together
 }

@@ -1,6 +1,8 @@
 //! Replies: what came of a message, as HTTP and as a client of its era reads it.
 
+use crate::authenticate::validity::Validity;
 use crate::listener::body::ReplyBody;
+use crate::replay::Reader;
 use crate::reply::{Failure, Reject};
 use crate::session::{Answer, Listening};
 use crate::virtualize::Listed;
@@ -139,9 +141,11 @@ pub fn answered(answer: Answer, form: &Form) -> Reply {
             }
             reply
         }
-        Answer::Accepted => status(StatusCode::ACCEPTED),
+        // Tasks were asked for one by one before they came here.
+        Answer::Accepted | Answer::Tasks(_) => status(StatusCode::ACCEPTED),
         Answer::Ended => status(StatusCode::OK),
         Answer::Stream(listening) => listen(listening),
+        Answer::Replay(reader, validity) => read_out(reader, Some(validity)),
     }
 }
 
@@ -178,6 +182,26 @@ fn listen(listening: Listening) -> Reply {
             }
         };
         Some((chunk, open))
+    }))
+}
+
+/// A call's stream from where its reader stands, to its end.
+pub fn read_out(reader: Reader, validity: Option<Validity>) -> Reply {
+    let alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    event_stream(futures_util::stream::unfold((reader, validity, alive), |(mut reader, mut validity, mut alive)| async move {
+        let over = async {
+            match &mut validity {
+                Some(validity) => validity.over().await,
+                None => std::future::pending().await,
+            }
+        };
+        let chunk = tokio::select! {
+            biased;
+            () = over => None,
+            event = reader.next() => event,
+            _ = alive.tick() => Some(sse::KEEP_ALIVE),
+        };
+        Some((chunk?, (reader, validity, alive)))
     }))
 }
 

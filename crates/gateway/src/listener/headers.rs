@@ -16,6 +16,8 @@ pub struct McpHeaders {
     pub name: Option<String>,
     /// `Mcp-Param-*`, name in lower case and value as sent
     pub params: Vec<(String, String)>,
+    /// `Last-Event-ID`; none if it is empty
+    pub last_event: Option<String>,
     /// Whether `Accept` admits a JSON reply.
     pub json: bool,
     /// Whether `Accept` admits an event stream.
@@ -29,7 +31,16 @@ impl McpHeaders {
         let refuse = |name: &str, what: &str| Err(Failure::rejected(Reject::HeaderMismatch, format!("Header mismatch: {name} {what}")));
         for (name, value) in headers {
             let name = name.as_str();
-            let Some(rest) = name.strip_prefix("mcp") else { continue };
+            let Some(rest) = name.strip_prefix("mcp") else {
+                if name == "last-event-id" && !value.is_empty() {
+                    // One that is not ours in spelling is not ours at all, and is refused where it would be used.
+                    let text = value.to_str().unwrap_or("?").to_owned();
+                    if read.last_event.replace(text).is_some() {
+                        return refuse(name, "appears more than once");
+                    }
+                }
+                continue;
+            };
             if rest.starts_with('_') || matches!(rest, "-protocol_version" | "-session_id") {
                 return refuse(name, "is written with underscores");
             }

@@ -2,6 +2,7 @@
 //!
 //! The stream is the session: it ends with it. Answers travel on the stream, so each message runs on its own.
 
+use crate::abilities::Abilities;
 use crate::authorize::Viewer;
 use crate::hub::Wants;
 use crate::listener::answer::{Reply, event_stream, failed, status};
@@ -9,7 +10,7 @@ use crate::listener::mcp::Endpoint;
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
 use crate::runtime::Admitted;
-use crate::session::{Abilities, Session};
+use crate::session::Session;
 use bytes::Bytes;
 use http::StatusCode;
 use std::collections::{HashMap, VecDeque};
@@ -59,7 +60,7 @@ impl LegacySse {
         let (answers, receiver) = mpsc::channel(QUEUE);
         let key = SessionKey(rand::random());
         let token = format!("{:032x}{:032x}", rand::random::<u128>(), key.0);
-        let session = Arc::new(Session::new(key, Revision::V2024_11_05, Abilities::default(), None, principal));
+        let session = Arc::new(Session::new(key, Revision::V2024_11_05, Abilities::default(), None, principal, Arc::default()));
         let Some(changes) = endpoint.runtime.hub.open(Wants::legacy(), Some(key), Scope::default(), viewer.clone()) else { return refused() };
         match self.clients.lock() {
             Ok(mut clients) if clients.len() < CONNECTIONS => clients.insert(token.clone(), Client { session, answers }),

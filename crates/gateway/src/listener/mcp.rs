@@ -7,7 +7,7 @@ use crate::authenticate::Principal;
 use crate::authorize::{Circumstances, Viewer};
 use crate::generation::{Generation, Kind};
 use crate::hub::Wants;
-use crate::listener::answer::{Form, Reply, answered, failed, for_era, json, list_pieces, listing, not_allowed, outcome_message, status};
+use crate::listener::answer::{Form, Reply, answered, failed, finished, for_era, json, list_pieces, listing, not_allowed, outcome_message, status};
 use crate::listener::headers::McpHeaders;
 use crate::listener::running::{Road, Running, wait};
 use crate::message::{Call, Context, Control, Incoming, List, Scope};
@@ -15,7 +15,9 @@ use crate::reply::{Failure, Reject};
 use crate::runtime::{Admitted, Runtime};
 use crate::session::{Answer, Opened, Session, negotiated};
 use crate::stack::Mcp;
+use crate::tasks;
 use bytes::Bytes;
+use futures_util::StreamExt;
 use http::StatusCode;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
@@ -31,6 +33,8 @@ use transom_upstream::{Caller, Outbox};
 
 /// How long a handshake waits to hear what the targets can do.
 const HANDSHAKE: Duration = Duration::from_millis(500);
+/// Tasks of a list that are asked for at once.
+const TASKS_AT_ONCE: usize = 8;
 /// The most messages in a batch of revision 2025-03-26.
 const BATCH: usize = 20;
 
@@ -112,7 +116,11 @@ impl Endpoint {
         if !headers.events {
             return self.refuse(&Failure::rejected(Reject::Accept, "Not acceptable: Accept must admit text/event-stream"), Era::Legacy, None);
         }
-        self.control(&head, scope, Era::Legacy, Control::Listen(Wants::legacy()), 0).await
+        let control = match &headers.last_event {
+            Some(last) => Control::Resume(last.clone()),
+            None => Control::Listen(Wants::legacy()),
+        };
+        self.control(&head, scope, Era::Legacy, control, 0).await
     }
 
     /// Ends a legacy session.
@@ -152,7 +160,7 @@ impl Endpoint {
                 let params = request.params.clone();
                 match into_ask(context.clone(), Scope::default(), request, &ParamsView::read(&params), &[]) {
                     Ok(Ask::Call(incoming)) => {
-                        let mut running = Running::new(self.mcp.call.clone().call(incoming), Era::Legacy, admitted);
+                        let mut running = Running::new(self.mcp.call.clone().call(incoming), &context, admitted);
                         let road = Road { context: &context, events: true };
                         let done = loop {
                             tokio::select! {
@@ -198,11 +206,15 @@ impl Endpoint {
     /// The whole answer to a message that needs no stream.
     async fn message_for(&self, ask: Ask, id: &Id, method: Method) -> Bytes {
         let outcome = match ask {
-            Ask::Call(incoming) => self.mcp.call.clone().call(incoming).await.map(|result| for_era(&result, Era::Legacy, method)),
+            Ask::Call(incoming) => {
+                // There is no stream on which the client could be asked.
+                incoming.context.outbox.go_deaf();
+                self.mcp.call.clone().call(incoming).await.map(|result| for_era(&result, Era::Legacy, method))
+            }
             Ask::List(incoming) => self.mcp.list.clone().call(incoming).await.map(|listed| list_pieces(listed).concat().into()),
             Ask::Control(incoming) => self.mcp.control.clone().call(incoming).await.map(|answer| match answer {
                 Answer::Result(result) | Answer::Session(result, _) => result,
-                Answer::Accepted | Answer::Ended | Answer::Stream(_) => Bytes::from_static(b"{}"),
+                Answer::Accepted | Answer::Ended | Answer::Stream(_) | Answer::Replay(..) | Answer::Tasks(_) => Bytes::from_static(b"{}"),
             }),
         };
         match outcome {
@@ -253,18 +265,51 @@ impl Endpoint {
         match ask {
             Ask::Call(incoming) => {
                 let context = incoming.context.clone();
-                let running = Running::new(self.mcp.call.clone().call(incoming), form.era, admitted);
+                let running = Running::new(self.mcp.call.clone().call(incoming), &context, admitted);
                 wait(running, context, form).await
             }
             Ask::List(incoming) => match self.mcp.list.clone().call(incoming).await {
                 Ok(listed) => listing(listed, &form),
                 Err(failure) => failed(&failure, form.era, form.id.as_ref()),
             },
+            Ask::Control(Incoming { context, message: Control::Tasks }) => {
+                let listed = self.list_tasks(&context).await;
+                finished(listed, &form)
+            }
             Ask::Control(incoming) => match self.mcp.control.clone().call(incoming).await {
                 Ok(answer) => answered(answer, &form),
                 Err(failure) => failed(&failure, form.era, form.id.as_ref()),
             },
         }
+    }
+
+    /// The tasks of a session, each as its target describes it now. Those that are no more are left out, and forgotten.
+    async fn list_tasks(&self, context: &Arc<Context>) -> Result<Bytes, Failure> {
+        let asked = self.mcp.control.clone().call(Incoming { context: context.clone(), message: Control::Tasks }).await?;
+        let Answer::Tasks(ids) = asked else { return Err(Failure::Internal) };
+        let described = futures_util::stream::iter(ids).map(|id| async move {
+            let call = Call {
+                id: None,
+                method: Method::GetTask,
+                method_text: Bytes::from_static(b"tasks/get"),
+                params: Params::trusted(format!("{{\"taskId\":{}}}", write::quoted(&id))),
+                kind: Kind::Tool,
+                name: id.clone(),
+                param_headers: Vec::new(),
+            };
+            let own = Arc::new(context.for_another());
+            own.outbox.go_deaf();
+            let described = self.mcp.call.clone().call(Incoming { context: own, message: Box::new(call) }).await;
+            if let Err(Failure::Refused { .. }) = &described
+                && let Some(session) = context.session.get()
+            {
+                session.forget_task(&id);
+            }
+            described.ok()
+        });
+        let tasks: Vec<Option<Bytes>> = described.buffered(TASKS_AT_ONCE).collect().await;
+        let tasks: Vec<Bytes> = tasks.into_iter().flatten().collect();
+        Ok([&b"{\"tasks\":["[..], &tasks.join(&b","[..]), b"]}"].concat().into())
     }
 
     /// Several messages at once: only sessions of revision 2025-03-26 know that.
@@ -363,6 +408,7 @@ fn into_ask(
     param_headers: &[(String, String)],
 ) -> Result<Ask, Failure> {
     let modern = context.era == Era::Modern;
+    let can = context.generation.capabilities;
     let list = |kind| list_ask(&context, &scope, &request.params, kind);
     let control = |message| Ok(Ask::Control(Incoming { context: context.clone(), message }));
     let call = |kind, name| Ok(call_ask(&context, &request, kind, name, param_headers));
@@ -384,8 +430,24 @@ fn into_ask(
                 _ => Err(Failure::InvalidParams("`ref.type` must be ref/prompt or ref/resource".into())),
             }
         }
+        Method::GetTask | Method::CancelTask | Method::UpdateTask if modern && can.modern_tasks => call(Kind::Tool, text("taskId")?),
+        Method::GetTask | Method::TaskResult if !modern && can.legacy_tasks => call(Kind::Tool, text("taskId")?),
+        Method::CancelTask if !modern && can.legacy_task_cancel => call(Kind::Tool, text("taskId")?),
+        Method::ListTasks if !modern && can.legacy_tasks => {
+            if request.params.json().get("cursor").is_some_and(|cursor| cursor.raw() != "null") {
+                return Err(Failure::InvalidParams("unknown `cursor`: every list is one page".into()));
+            }
+            control(Control::Tasks)
+        }
         Method::Discover if modern => control(Control::Discover),
-        Method::Listen if modern => control(Control::Listen(wants(&request)?)),
+        Method::Listen if modern => {
+            let wants = wants(&request)?;
+            let tasks = request.params.json().get("notifications").is_some_and(|asked| asked.get("taskIds").is_some());
+            if tasks && can.modern_tasks && !tasks::declared(context.caller.capabilities.as_ref()) {
+                return Err(tasks::undeclared());
+            }
+            control(Control::Listen(wants))
+        }
         Method::Initialize if !modern => control(Control::Initialize { requested: text("protocolVersion")?, params: request.params.clone() }),
         Method::Ping if !modern => control(Control::Ping),
         Method::SetLevel if !modern => control(Control::SetLevel(text("level")?)),
@@ -483,6 +545,10 @@ fn check_modern(headers: &McpHeaders, request: &Request, view: &ParamsView<'_>) 
     let named = match request.method {
         Method::CallTool | Method::GetPrompt => view.name.and_then(Json::string),
         Method::ReadResource => view.uri.and_then(Json::string),
+        // The extension asks for it, but not every client knows.
+        Method::GetTask | Method::UpdateTask | Method::CancelTask if headers.name.is_some() => {
+            request.params.json().get("taskId").and_then(Json::string)
+        }
         _ => None,
     };
     if let Some(named) = named {

@@ -1,10 +1,11 @@
 //! A call while it runs: what its target has to say before the answer, and a client that may go away.
 
-use crate::listener::answer::{Form, KEEP_ALIVE, Reply, event_stream, finished, outcome_message};
+use crate::listener::answer::{Form, KEEP_ALIVE, Reply, event_stream, finished, outcome_message, read_out};
 use crate::message::Context;
 use crate::reply::Failure;
 use crate::runtime::Admitted;
-use crate::session::LEVELS;
+use crate::session::{LEVELS, Session};
+use crate::tasks;
 use crate::virtualize::masked;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -13,22 +14,25 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
+use tokio::sync::oneshot;
 use transom_protocol::json::Json;
 use transom_protocol::{Era, RpcError, error, sse, write};
-use transom_upstream::FromTarget;
+use transom_upstream::{FromTarget, Outbox};
 
 /// A call under way. A modern client that goes away takes its call with it; a legacy one does not: then the call runs on
 /// by itself, to its own deadline.
 pub struct Running {
     future: Option<BoxFuture<'static, Result<Bytes, Failure>>>,
     admitted: Option<Admitted>,
-    outlives_client: bool,
+    /// The road back of a call that outlives its client.
+    outlives: Option<Arc<Outbox>>,
 }
 
 impl Running {
-    /// A call for a client of this era.
-    pub fn new(future: BoxFuture<'static, Result<Bytes, Failure>>, era: Era, admitted: Admitted) -> Running {
-        Running { future: Some(future), admitted: Some(admitted), outlives_client: era == Era::Legacy }
+    /// A call of this request.
+    pub fn new(future: BoxFuture<'static, Result<Bytes, Failure>>, context: &Context, admitted: Admitted) -> Running {
+        let outlives = (context.era == Era::Legacy).then(|| context.outbox.clone());
+        Running { future: Some(future), admitted: Some(admitted), outlives }
     }
 }
 
@@ -46,9 +50,11 @@ impl Future for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if self.outlives_client
+        if let Some(outbox) = self.outlives.take()
             && let Some(future) = self.future.take()
         {
+            // Nobody is left to ask, and nobody should wait for an answer.
+            outbox.go_deaf();
             let admitted = self.admitted.take();
             tokio::spawn(async move {
                 let _ = future.await;
@@ -66,12 +72,24 @@ pub async fn wait(mut running: Running, context: Arc<Context>, form: Form) -> Re
             message = context.outbox.next() => {
                 let road = Road { context: &context, events: form.events };
                 if let Some(first) = road.message(message) {
-                    return stream(running, context, form, first);
+                    return match context.session.get().cloned() {
+                        Some(session) => resumable(running, context, form, &session, &first),
+                        None => stream(running, context, form, first),
+                    };
                 }
             }
             done = &mut running => {
                 let before = Road { context: &context, events: form.events }.left();
-                return if before.is_empty() { finished(done, &form) } else { all_at_once(before, done, &form) };
+                return match context.session.get() {
+                    _ if before.is_empty() => finished(done, &form),
+                    Some(session) => {
+                        let (writer, reader) = session.shelf.open();
+                        before.iter().for_each(|message| writer.write(message));
+                        writer.write(&outcome_message(done, &form));
+                        read_out(reader, None)
+                    }
+                    None => all_at_once(before, done, &form),
+                };
             }
         }
     }
@@ -82,6 +100,9 @@ fn all_at_once(before: Vec<Bytes>, done: Result<Bytes, Failure>, form: &Form) ->
     let messages = before.into_iter().chain([outcome_message(done, form)]);
     event_stream(futures_util::stream::iter(messages.map(|message| sse::event(&message)).collect::<Vec<_>>()))
 }
+
+/// The id of a question, and where its answer will come.
+type Asked = (Bytes, oneshot::Receiver<Result<Bytes, RpcError>>);
 
 /// What a target's message during a call becomes for the client.
 pub struct Road<'r> {
@@ -123,9 +144,24 @@ impl Road<'_> {
         masked(mask.map(|mask| &**mask), &message).unwrap_or(message)
     }
 
+    /// Params of a message about the task that the request is about, under the client's id.
+    fn related(&self, params: Bytes) -> Bytes {
+        let Some(id) = self.context.about.get().and_then(|about| about.task.as_deref()) else { return params };
+        let json = Json::trusted(std::str::from_utf8(&params).unwrap_or("{}"));
+        tasks::related(json, id).map_or(params, Bytes::from)
+    }
+
     /// What the target said and nobody has heard yet. A target may say it in one breath with the answer.
     pub fn left(&self) -> Vec<Bytes> {
         std::iter::from_fn(|| self.context.outbox.try_next()).filter_map(|message| self.message(message)).collect()
+    }
+
+    /// Notes a question to the client; `Err` says why it is not put.
+    fn ask(&self, method: &str, params: &Bytes) -> Result<Asked, RpcError> {
+        let cannot = || RpcError::new(error::METHOD_NOT_FOUND, format!("the client that made this call cannot answer {method}"));
+        let session = self.context.session.get().filter(|_| self.events).ok_or_else(cannot)?;
+        session.abilities().judge(method, Json::trusted(std::str::from_utf8(params).unwrap_or("{}")))?;
+        session.ask().ok_or_else(|| RpcError::new(error::INTERNAL, "the client owes too many answers"))
     }
 
     /// The message for the client's stream; `None` if there is no stream or nothing to send.
@@ -133,22 +169,62 @@ impl Road<'_> {
         match message {
             FromTarget::Notification(message) => (self.events && self.wants(&message)).then(|| self.masked(message)),
             FromTarget::Request { method, params, answer } => {
-                let session = self.context.session.get().filter(|session| self.events && session.abilities().can_answer(&method));
-                let Some((id, answered)) = session.and_then(|session| session.ask()) else {
-                    let refusal = RpcError::new(error::METHOD_NOT_FOUND, format!("The client that made this call cannot answer {method}"));
-                    // The target may have given up on its question.
-                    let _ = answer.send(Err(refusal));
-                    return None;
+                let asked = self.ask(&method, &params);
+                let (id, answered) = match asked {
+                    Ok(asked) => asked,
+                    Err(refusal) => {
+                        // The target may have given up on its question.
+                        let _ = answer.send(Err(refusal));
+                        return None;
+                    }
                 };
                 tokio::spawn(async move {
-                    if let Ok(outcome) = answered.await {
-                        let _ = answer.send(outcome);
+                    let mut answer = answer;
+                    tokio::select! {
+                        outcome = answered => {
+                            if let Ok(outcome) = outcome {
+                                let _ = answer.send(outcome);
+                            }
+                        }
+                        // Whoever asked has given up: the client owes nothing any more.
+                        () = answer.closed() => {}
                     }
                 });
-                Some(write::request(Some(&id), &method, Some(&self.masked(params))).into())
+                Some(write::request(Some(&id), &method, Some(&self.related(self.masked(params)))).into())
             }
         }
     }
+}
+
+/// The stream of a call in a session. The call belongs to the session and not to this connection: whoever loses the stream may
+/// come back for the rest of it.
+fn resumable(mut running: Running, context: Arc<Context>, form: Form, session: &Session, first: &Bytes) -> Reply {
+    let (writer, reader) = session.shelf.open();
+    writer.write(first);
+    tokio::spawn(async move {
+        let road = Road { context: &context, events: true };
+        loop {
+            let heard = async {
+                // A reader that is slow loses what it would have been told, as it always did; not what it was told.
+                writer.room().await;
+                context.outbox.next().await
+            };
+            tokio::select! {
+                biased;
+                message = heard => {
+                    if let Some(message) = road.message(message) {
+                        writer.write(&message);
+                    }
+                }
+                done = &mut running => {
+                    road.left().iter().for_each(|message| writer.write(message));
+                    writer.write(&outcome_message(done, &form));
+                    return;
+                }
+            }
+        }
+    });
+    read_out(reader, None)
 }
 
 struct Streaming {

@@ -136,7 +136,7 @@ pub async fn invoke(endpoint: &Endpoint, viewer: &Viewer, name: &str, body: Byte
         attached: None,
         session: OnceLock::new(),
         caller: Caller::default(),
-        outbox: Arc::new(Outbox::default()),
+        outbox: Arc::new(Outbox::deaf()),
         bytes: body.len(),
         about: OnceLock::new(),
         upstream_nanos: AtomicU64::new(0),
