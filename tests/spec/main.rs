@@ -22,3 +22,4 @@ mod rest;
 mod routing;
 mod secrets;
 mod sessions;
+mod transparency;
