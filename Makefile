@@ -6,7 +6,7 @@ export TRANSOM_BIN ?= $(TARGET)/debug/transom
 
 TEST := $(if $(shell command -v cargo-nextest),cargo nextest run --workspace && cargo test --workspace --doc,cargo test --workspace)
 
-.PHONY: help build test check lint fmt gen deny bench microbench fuzz e2e demo
+.PHONY: help build test check lint fmt gen deny bench microbench fuzz e2e conformance demo
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -28,6 +28,10 @@ test: .e2e/ready ## every test, with real MCP servers and clients
 e2e: .e2e/ready ## only the tests with real servers and clients
 	cargo build --workspace --bins
 	cargo test --workspace --test e2e
+
+conformance: .e2e/ready ## the official MCP conformance suite through the gateway, as tables
+	cargo build --workspace --bins
+	cargo test --workspace --test conformance -- --nocapture --test-threads 1
 
 lint: deny ## rustfmt, clippy, cargo-deny
 	cargo fmt --all --check

@@ -1,6 +1,6 @@
 //! The real binary before real servers.
 
-use crate::children::{PATIENCE, free_port};
+use transom_tests::children::{PATIENCE, free_port};
 use serde_json::Value;
 use std::path::Path;
 use transom_tests::process::{Process, process};

@@ -1,8 +1,8 @@
 //! The MCP Inspector, as people run it from a shell.
 
-use crate::children::stdout;
+use transom_tests::children::stdout;
 use crate::gateway::gateway;
-use crate::install::{have, node, package};
+use transom_tests::install::{have, node, package};
 use crate::servers::{everything_stdio, modern};
 use serde_json::Value;
 use tokio::process::Command;

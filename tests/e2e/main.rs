@@ -4,9 +4,7 @@
 //! into `.e2e/` (see `setup.sh`). Here is only how they are started ([`servers`], [`gateway`]), how a client is told what to say ([`talk`]),
 //! and the stories themselves. What needs no stranger's program is told in `tests/spec`.
 
-mod children;
 mod gateway;
-mod install;
 mod servers;
 mod talk;
 

@@ -1,8 +1,8 @@
 //! What the programs that read metrics say about ours.
 
-use crate::children::{run, stdout};
+use transom_tests::children::{run, stdout};
 use crate::gateway::gateway;
-use crate::install::{have, here, promtool, python};
+use transom_tests::install::{have, folder, promtool, python};
 use crate::servers::{everything_stdio, modern, time};
 use crate::talk::{Sdk, call, list};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ async fn promtool_and_the_openmetrics_parser_accept_the_metrics() {
 
     let open = gateway.metrics(OPENMETRICS).await;
     fs::write(&file, &open).expect("a file");
-    let families = stdout(Command::new(python("python")).arg(here().join("clients/openmetrics.py")).arg(&file)).await;
+    let families = stdout(Command::new(python("python")).arg(folder("e2e").join("clients/openmetrics.py")).arg(&file)).await;
     let families: Value = serde_json::from_str(&families).expect("JSON");
 
     for name in ["mcp_server_operation_duration_seconds", "mcp_client_operation_duration_seconds", "transom_target_up", "transom_build_info"] {

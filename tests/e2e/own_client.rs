@@ -1,8 +1,8 @@
 //! Our own client on the command line, against real servers.
 
-use crate::children::{run, stdout};
+use transom_tests::children::{run, stdout};
 use crate::gateway::gateway;
-use crate::install::have;
+use transom_tests::install::have;
 use crate::servers::{everything_stdio, modern};
 use tokio::process::Command;
 use transom_tests::process::binary;

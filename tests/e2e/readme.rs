@@ -1,6 +1,6 @@
 //! What the README shows works as shown.
 
-use crate::children::{Background, PATIENCE, stdout};
+use transom_tests::children::{Background, PATIENCE, stdout};
 use crate::gateway::wait_for_url;
 use std::path::Path;
 use tokio::process::Command;

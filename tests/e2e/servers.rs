@@ -1,7 +1,7 @@
 //! The servers behind the gateway: how each is written in a `config.yaml`, and those that must be started first.
 
-use crate::children::{Background, free_port};
-use crate::install::{here, node, package, python};
+use transom_tests::children::{Background, free_port};
+use transom_tests::install::{folder, node, package, python};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -23,7 +23,7 @@ pub async fn everything_http() -> HttpServer {
 pub async fn modern() -> HttpServer {
     let port = free_port();
     let mut command = Command::new(python("python"));
-    command.arg(here().join("servers/modern.py")).arg(port.to_string());
+    command.arg(folder("e2e").join("servers/modern.py")).arg(port.to_string());
     serve("modern.py", &mut command, port).await
 }
 

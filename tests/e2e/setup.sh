@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the real MCP servers and clients of the end to end tests into .e2e/, from the pins beside this script.
+# Installs the real MCP servers and clients of the end to end tests, and the official conformance runner, into .e2e/, from the pins beside this script.
 #
 # Three tiers: node, venv (Python) and promtool. Each has a stamp with the hash of its pins, so a second run is a matter of milliseconds. A
 # tier that cannot be installed is named loudly and its tests are skipped; with CI=true that is a failure.
@@ -65,8 +65,9 @@ tier node package.json package-lock.json
 tier venv requirements.txt
 tier promtool
 
-# Node looks for packages beside the script that imports them.
-ln -sfn ../../.e2e/node/node_modules "$here/node_modules"
+# Node looks for packages beside the script that imports them, and in the folders above: this serves conformance/ too.
+rm -f "$here/node_modules"
+ln -sfn ../.e2e/node/node_modules "$here/../node_modules"
 
 if ((${#missing[@]})); then
   rm -f "$e2e/ready"

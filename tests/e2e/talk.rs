@@ -13,8 +13,8 @@
 //!
 //! A JSON-RPC error is the reply `{"error": {"code": …, "message": …}}`.
 
-use crate::children::stdout;
-use crate::install::{here, node, python};
+use transom_tests::children::stdout;
+use transom_tests::install::{folder, node, python};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -64,7 +64,7 @@ impl Sdk {
             Sdk::TypeScriptOneSse => (node(), "typescript.mjs", "sdk1-sse"),
         };
         let steps_text = json!(steps).to_string();
-        let text = stdout(Command::new(program).arg(here().join("clients").join(script)).args([url, how, &steps_text])).await;
+        let text = stdout(Command::new(program).arg(folder("e2e").join("clients").join(script)).args([url, how, &steps_text])).await;
         let mut answer: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{self:?} printed no JSON ({error}): {text}"));
         let Value::Array(replies) = answer["replies"].take() else { panic!("{self:?} printed no replies: {text}") };
         assert_eq!(replies.len(), steps.len(), "{self:?}: a reply per step");

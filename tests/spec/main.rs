@@ -25,3 +25,4 @@ mod routing;
 mod secrets;
 mod sessions;
 mod tasks;
+mod transparency;

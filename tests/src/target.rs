@@ -164,7 +164,7 @@ struct Script {
     resources: Vec<Value>,
     templates: Vec<Value>,
     handlers: HashMap<String, Handler>,
-    methods: HashMap<String, Value>,
+    methods: HashMap<String, Answer>,
     hostile: HashMap<String, Hostile>,
     page_size: Option<usize>,
     cursor: Cursor,
@@ -322,23 +322,44 @@ impl Target {
     }
 
     pub fn prompt(self, name: &str) -> Target {
-        self.script(|script| script.prompts.push(json!({"name": name, "description": "a prompt", "arguments": [{"name": "topic"}]})));
+        self.prompt_def(json!({"name": name, "description": "a prompt", "arguments": [{"name": "topic"}]}))
+    }
+
+    /// A prompt with this definition.
+    pub fn prompt_def(self, definition: Value) -> Target {
+        self.script(|script| script.prompts.push(definition));
         self
     }
 
     pub fn resource(self, uri: &str) -> Target {
-        self.script(|script| script.resources.push(json!({"uri": uri, "name": uri, "mimeType": "text/plain"})));
+        self.resource_def(json!({"uri": uri, "name": uri, "mimeType": "text/plain"}))
+    }
+
+    /// A resource with this definition.
+    pub fn resource_def(self, definition: Value) -> Target {
+        self.script(|script| script.resources.push(definition));
         self
     }
 
     pub fn template(self, uri: &str) -> Target {
-        self.script(|script| script.templates.push(json!({"uriTemplate": uri, "name": uri})));
+        self.template_def(json!({"uriTemplate": uri, "name": uri}))
+    }
+
+    /// A template with this definition.
+    pub fn template_def(self, definition: Value) -> Target {
+        self.script(|script| script.templates.push(definition));
         self
     }
 
     /// Any other method answers with this result.
     pub fn method(self, method: &str, result: Value) -> Target {
-        self.script(|script| script.methods.insert(method.to_owned(), result));
+        self.script(|script| script.methods.insert(method.to_owned(), Ok(result)));
+        self
+    }
+
+    /// Any other method answers with this error.
+    pub fn method_error(self, method: &str, error: Value) -> Target {
+        self.script(|script| script.methods.insert(method.to_owned(), Err(error)));
         self
     }
 

@@ -1,5 +1,6 @@
 //! Every way a request can end, and what the client reads then. The one place where a failure becomes a reply.
 
+use crate::generation::Kind;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use std::time::Duration;
@@ -8,6 +9,9 @@ use transom_protocol::json::Json;
 use transom_protocol::write::{self, Edit};
 use transom_protocol::{Era, Executed, Revision, RpcError};
 use transom_upstream::CallError;
+
+/// As much of an unknown URI is repeated in the error.
+const LONGEST_URI: usize = 2048;
 
 /// Why a request was refused before it reached a target. A closed set: log field, metric label and test name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -236,7 +240,12 @@ impl Failure {
 
     /// The one answer for every name that is not listed.
     pub fn not_found(what: &str, name: &str) -> Failure {
-        Failure::Rejected { reason: Reject::UnknownTool, error: Box::new(RpcError::not_found(what, name)) }
+        let mut error = RpcError::not_found(what, name);
+        // A resource that is not there is named in the data too, since 2026-07-28.
+        if what == Kind::Resource.word() {
+            error = error.with_data(format!("{{\"uri\":{}}}", write::quoted(shorten(name, LONGEST_URI))));
+        }
+        Failure::Rejected { reason: Reject::UnknownTool, error: Box::new(error) }
     }
 
     /// A method nobody here knows.
@@ -287,6 +296,8 @@ impl Failure {
             Failure::Limited { .. } if era == Era::Legacy => StatusCode::OK,
             Failure::Limited { reason, .. } => reason.status(),
             Failure::Upstream { error: CallError::Overloaded, .. } => StatusCode::SERVICE_UNAVAILABLE,
+            // The one error of a target that its revision ties to a status: what the client has to declare, it has to declare to us.
+            Failure::Refused { error, .. } if era == Era::Modern && has_code(error, error::MISSING_CAPABILITY) => StatusCode::BAD_REQUEST,
             _ => StatusCode::OK,
         }
     }
@@ -436,10 +447,18 @@ fn upstream_error(server: &str, failure: &CallError) -> RpcError {
     }
 }
 
+fn has_code(raw: &Bytes, code: i64) -> bool {
+    code_of(std::str::from_utf8(raw).map_or(Json::trusted("{}"), Json::trusted)) == Some(code)
+}
+
+fn code_of(error: Json<'_>) -> Option<i64> {
+    error.get("code").and_then(|code| code.raw().parse().ok())
+}
+
 /// A target's error as the client reads it: code, message and data as they were, and the target's name in `data.server`.
 fn with_server(raw: &Bytes, server: &str) -> RpcError {
     let json = std::str::from_utf8(raw).map_or(Json::trusted("{}"), Json::trusted);
-    let code = json.get("code").and_then(|code| code.raw().parse().ok()).unwrap_or(error::INTERNAL);
+    let code = code_of(json).unwrap_or(error::INTERNAL);
     let message = json.get("message").and_then(Json::string).unwrap_or_default().into_owned();
     let name = write::quoted(server);
     let data = match json.get("data") {

@@ -473,8 +473,8 @@ async fn task_request(shared: &Arc<Shared>, method: &str, params: &Value, modern
 
 fn plain(shared: &Shared, method: &str, params: &Value, modern: bool) -> super::Answer {
     let script = shared.script.lock().unwrap();
-    if let Some(result) = script.methods.get(method) {
-        return Ok(result.clone());
+    if let Some(answer) = script.methods.get(method) {
+        return answer.clone();
     }
     let mut result = match method {
         "initialize" if !modern => {

@@ -79,7 +79,7 @@ impl Endpoint {
             Ok(Message::Request(request)) => {
                 let params = request.params.clone();
                 let view = ParamsView::read(&params);
-                let era = era_of(request.method, &view);
+                let era = era_of(request.method, &view, headers);
                 let form = Form { id: Some(request.id.clone()), era, method: request.method, json: headers.json, events: headers.events };
                 match self.ask(&head, scope, request, &view, era, body.len()).await {
                     Ok(ask) => self.answer(ask, form, admitted).await,
@@ -509,9 +509,11 @@ impl<'p> ParamsView<'p> {
     }
 }
 
-fn era_of(method: Method, view: &ParamsView<'_>) -> Era {
+/// A request that names its revision in `_meta` is modern. A handshake is legacy whatever its `_meta` says, unless its header calls it modern too:
+/// then it is a method that its revision does not have.
+fn era_of(method: Method, view: &ParamsView<'_>, headers: &McpHeaders) -> Era {
     let claims = |meta: Json<'_>| meta.get(meta::PROTOCOL_VERSION).is_some();
-    let modern = method != Method::Initialize && view.meta.is_some_and(claims);
+    let modern = view.meta.is_some_and(claims) && (method != Method::Initialize || is_modern(headers));
     if modern { Era::Modern } else { Era::Legacy }
 }
 

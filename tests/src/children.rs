@@ -1,5 +1,6 @@
 //! Processes that end with the test.
 
+use crate::within;
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Output, Stdio};
@@ -7,7 +8,6 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
-use transom_tests::within;
 
 /// Longer than anything takes on a busy machine with two cores.
 pub const PATIENCE: Duration = Duration::from_secs(90);

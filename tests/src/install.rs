@@ -1,10 +1,10 @@
-//! Where `setup.sh` put the programs.
+//! Where `tests/e2e/setup.sh` put other people's programs.
 
 use std::path::{Path, PathBuf};
 
-/// This folder.
-pub fn here() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e")
+/// A folder of `tests/`.
+pub fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 fn tier(name: &str) -> PathBuf {

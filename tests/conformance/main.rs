@@ -1,0 +1,142 @@
+//! The official conformance suite, run against a server, and against the gateway in front of that server.
+//!
+//! `make conformance` shows the tables. The server is [`server.mjs`](server.mjs): what fails without a gateway is a fault of ours in there and not the
+//! gateway's. Through the gateway every check must come out as it does without one: a check that is merely no longer made counts as failed, and so does a
+//! warning. What cannot pass is in `expected-failures.json` with its reason, and must fail.
+//!
+//! The scenarios for clients judge what the gateway sends to a server: there a scenario is the gateway's target, and [`client.mjs`](client.mjs) drives it.
+
+mod expected;
+mod runner;
+mod table;
+
+use expected::{Expected, Judged, judge};
+use runner::{CLIENT_SCENARIOS, SUITES, Verdicts};
+use serde_json::json;
+use std::sync::Arc;
+use table::Table;
+use tokio::process::Command;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use transom_tests::children::{Background, free_port};
+use transom_tests::install::{folder, have, node};
+use transom_tests::process::process;
+use transom_tests::{Era, target};
+
+/// More at once would make each other late: some checks wait a second and no longer.
+const AT_ONCE: usize = 2;
+
+/// What stands before the scenarios of a suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Setup {
+    /// What the table calls it.
+    title: &'static str,
+    /// How the gateway speaks to the server, or nothing without a gateway.
+    era: Option<&'static str>,
+    /// How many targets the gateway has.
+    targets: usize,
+}
+
+const SETUPS: [Setup; 5] = [
+    Setup { title: "no gateway", era: None, targets: 0 },
+    Setup { title: "1 legacy", era: Some("legacy"), targets: 1 },
+    Setup { title: "1 modern", era: Some("modern"), targets: 1 },
+    Setup { title: "3 legacy", era: Some("legacy"), targets: 3 },
+    Setup { title: "3 modern", era: Some("modern"), targets: 3 },
+];
+
+#[tokio::test]
+async fn a_server_conforms_through_the_gateway_as_it_does_alone() {
+    if !have(&["node"]) {
+        return;
+    }
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let mut runs = JoinSet::new();
+    for (place, setup) in SETUPS.into_iter().enumerate() {
+        let turns = turns.clone();
+        runs.spawn(async move {
+            let _turn = turns.acquire_owned().await;
+            (place, suites(setup).await)
+        });
+    }
+    let mut all: Vec<(usize, Vec<Verdicts>)> = runs.join_all().await;
+    all.sort_by_key(|(place, _)| *place);
+
+    let expected = Expected::read();
+    let mut table = Table::new("the scenarios for servers, by what they talk to: passed / failed / expected to fail", SETUPS.map(|setup| setup.title));
+    let mut faults = Vec::new();
+    for (line, suite) in SUITES.iter().enumerate() {
+        let alone = &all[0].1[line];
+        let cells = SETUPS.iter().zip(&all).map(|(setup, (_, verdicts))| {
+            let judged = judge(&verdicts[line], alone, &expected.of(setup.era.unwrap_or("alone"), suite.revision));
+            faults.extend(judged.faults.iter().map(|fault| format!("{}, {}: {fault}", suite.title, setup.title)));
+            judged.cell()
+        });
+        table.line(suite.title, cells.collect());
+    }
+    table.print();
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Every suite against one server of its own.
+async fn suites(setup: Setup) -> Vec<Verdicts> {
+    let port = free_port();
+    let mut command = Command::new(node());
+    let server = Background::start("server.mjs", command.arg(folder("conformance").join("server.mjs")).arg(port.to_string())).listening(port).await;
+    let alone = format!("http://127.0.0.1:{port}/mcp");
+    // Two small servers of either era with lists of their own: nothing of theirs may get in the way.
+    let tickets = target("tickets").tool("find_ticket", ["query"]).prompt("summarize").resource("ticket://newest").era(Era::Legacy("2025-11-25"));
+    let notes = target("notes").tool("add_note", ["text"]).resource("note://first").template("note://{name}").era(Era::Modern);
+    let gateway = match setup.era {
+        None => None,
+        Some(era) => {
+            let mut builder = process();
+            builder = builder.entry(json!({"name": "conformance", "mcp": {"host": alone}, "era": era, "allowServerRequests": true}));
+            if setup.targets > 1 {
+                builder = builder.target(&tickets).target(&notes);
+            }
+            Some(builder.start_ready().await)
+        }
+    };
+    let url = gateway.as_ref().map_or(alone, |gateway| gateway.url("/mcp"));
+    let mut all = Vec::new();
+    for suite in &SUITES {
+        all.push(runner::server(suite, &url).await);
+    }
+    drop((gateway, server));
+    all
+}
+
+#[tokio::test]
+async fn what_the_gateway_sends_to_a_server_conforms() {
+    if !have(&["node"]) {
+        return;
+    }
+    let expected = Expected::read();
+    let mut table = Table::new("the scenarios for clients, by revision: passed / failed / expected to fail", runner::REVISIONS);
+    let mut faults = Vec::new();
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let mut runs = JoinSet::new();
+    for (scenario, revisions) in CLIENT_SCENARIOS {
+        for revision in *revisions {
+            let turns = turns.clone();
+            runs.spawn(async move {
+                let _turn = turns.acquire_owned().await;
+                (*scenario, *revision, runner::client(scenario, revision).await)
+            });
+        }
+    }
+    let all = runs.join_all().await;
+    for (scenario, _) in CLIENT_SCENARIOS {
+        let cells = runner::REVISIONS.iter().map(|revision| {
+            let Some((_, _, verdicts)) = all.iter().find(|(name, of, _)| name == scenario && of == revision) else { return String::new() };
+            let judged: Judged = judge(verdicts, verdicts, &expected.of("client", revision));
+            faults.extend(judged.faults.iter().map(|fault| format!("{revision}: {fault}")));
+            judged.cell()
+        });
+        let cells = cells.collect();
+        table.line(scenario, cells);
+    }
+    table.print();
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
