@@ -513,7 +513,9 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
             Control::Initialize { requested, params } => {
                 let revision = negotiated(&requested);
                 let json = params.json();
-                let client_info = json.get("clientInfo").filter(|info| info.raw().len() <= 4096).map(|info| params.slice(info));
+                // A copy: a slice would keep the whole request for as long as the session lives.
+                let client_info =
+                    json.get("clientInfo").filter(|info| info.raw().len() <= 4096).map(|info| Bytes::copy_from_slice(info.raw().as_bytes()));
                 let abilities = Abilities::read(json.get("capabilities"));
                 if let Some(session) = &context.attached {
                     session.abilities.store(abilities.bits(), Relaxed);

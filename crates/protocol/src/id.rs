@@ -24,6 +24,11 @@ impl Id {
         Id(Bytes::from(text))
     }
 
+    /// The same, without a hold on the message it came in.
+    pub fn detached(&self) -> Id {
+        Id(Bytes::copy_from_slice(&self.0))
+    }
+
     /// The id as JSON.
     pub fn raw(&self) -> &[u8] {
         &self.0

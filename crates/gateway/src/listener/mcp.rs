@@ -618,7 +618,7 @@ fn wants(request: &Request) -> Result<Wants, Failure> {
         prompts: flag("promptsListChanged"),
         resources: flag("resourcesListChanged"),
         uris,
-        subscription: Some(request.id.clone()),
+        subscription: Some(request.id.detached()),
     })
 }
 
