@@ -443,3 +443,117 @@ async fn a_stuck_target_sheds_load_and_the_others_do_not_notice() {
 async fn fine_call(gateway: &Gateway) {
     gateway.client().await.call("echo", json!({})).await.result();
 }
+
+// J9, T23: a short rush may wait; when it does not end, who comes next hears so at once, and the next call after it is served.
+#[tokio::test]
+async fn who_would_wait_in_vain_is_turned_away_at_once() {
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let busy = target("busy").tool("wait", []).handler("wait", move |_, _| {
+        let mut gate = gate.clone();
+        async move {
+            gate.wait_for(|open| *open).await.ok();
+            Ok(target::text("done"))
+        }
+    });
+    let gateway = gateway().target(&busy).start().await;
+    let client = gateway.client().await;
+    let mut pending: Vec<_> = (0..257).map(|_| client.start_call("wait", json!({}))).collect();
+    eventually("every place is taken", || async { busy.calls().len() == 256 }).await;
+    let mut turned_away = None;
+    for call in &mut pending {
+        if let Some(reply) = call.reply_within(Duration::from_millis(20)).await {
+            turned_away = Some(reply);
+        }
+    }
+    assert_eq!(turned_away.expect("one waited in vain").error_code(), 1001);
+    for _ in 0..5 {
+        let asked = Instant::now();
+        let reply = client.call("wait", json!({})).await;
+        assert_eq!((reply.status, reply.error_code()), (503, 1001));
+        assert!(asked.elapsed() < Duration::from_millis(700), "{:?} to be turned away", asked.elapsed());
+    }
+    open.send_replace(true);
+    eventually("it serves again", || async { client.call("wait", json!({})).await.message["result"].is_object() }).await;
+}
+
+// J4, J8: what rests costs next to nothing, and is as good as new when it is needed.
+#[tokio::test]
+async fn a_connection_that_has_rested_serves_the_next_request_whole_or_in_pieces() {
+    let (_a, gateway) = one().await;
+    let request = |filler: usize| {
+        let call = CALL.replace("{}", &format!("{{\"q\":\"{}\"}}", "x".repeat(filler)));
+        format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{call}", gateway.addr(), call.len())
+    };
+    let mut raw = gateway.raw().await;
+    for (filler, pieces) in [(10, 1), (10, 40), (3 << 20, 1), (9_000, 7), (0, 3)] {
+        let request = request(filler);
+        for piece in request.as_bytes().chunks(request.len().div_ceil(pieces)) {
+            assert!(raw.write(piece).await);
+            if pieces > 1 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        let reply = raw.reply().await;
+        assert_eq!(reply.status(), 200, "{filler} in {pieces}: {}", reply.text().chars().take(300).collect::<String>());
+        assert!(reply.bytes.len() > filler);
+        // Longer than it takes to be put to rest.
+        tokio::time::sleep(Duration::from_millis(1_300)).await;
+    }
+    raw.write(b"POST /mcp HTTP/1.1\nHost: x\n\n").await;
+    let reply = raw.reply().await;
+    assert!(reply.closed && !reply.text().contains(" 200 "), "rested or not, a head is looked at: {}", reply.text());
+}
+
+// J8: a stream is written by other hands than its head; nobody can tell.
+#[tokio::test]
+async fn a_stream_is_framed_to_its_end_and_its_connection_lives_on() {
+    let (_a, gateway) = one().await;
+    let client = gateway.client().await;
+    let session = client.session().unwrap();
+    let mut raw = gateway.raw().await;
+    let get = |connection: &str| {
+        format!("GET /mcp HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}\r\n{connection}\r\n", gateway.addr())
+    };
+    raw.write(get("Connection: keep-alive\r\n").as_bytes()).await;
+    eventually("the stream is open", || async { gateway.metric("transom_streams_open").await == 1.0 }).await;
+    let mut closing = gateway.raw().await;
+    closing.write(get("Connection: close\r\n").as_bytes()).await;
+    let mut old = gateway.raw().await;
+    old.write(get("").replace("HTTP/1.1", "HTTP/1.0").as_bytes()).await;
+    eventually("all streams are open", || async { gateway.metric("transom_streams_open").await == 3.0 }).await;
+    assert_eq!(client.delete().await, 200);
+    let reply = raw.reply().await;
+    let text = reply.text();
+    assert!(!reply.closed && text.contains("transfer-encoding: chunked") && text.ends_with("\r\n\r\n0\r\n\r\n"), "{text}");
+    assert!(text.contains(": the server closed this stream"), "{text}");
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let post =
+        format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{list}", gateway.addr(), list.len());
+    raw.write(post.as_bytes()).await;
+    assert_eq!(raw.reply().await.status(), 200);
+    for mut other in [closing, old] {
+        let reply = other.read(Duration::from_secs(5)).await;
+        assert!(reply.closed && reply.text().contains(": the server closed this stream"), "{}", reply.text());
+    }
+    eventually("no stream is left", || async { gateway.metric("transom_streams_open").await == 0.0 }).await;
+}
+
+// H13, J8: a session keeps what it needs of the request that began it, and nothing else.
+#[tokio::test]
+async fn sessions_do_not_keep_the_requests_that_began_them() {
+    let process = process().start().await;
+    let filler = "z".repeat(1 << 20);
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "big", "version": "1"}, "filler": filler,
+    }});
+    let begin = || async { assert_eq!(process.http.post_json(&process.url("/mcp"), &hello).await.status, 200) };
+    for _ in 0..20 {
+        begin().await;
+    }
+    let before = sys::resident(process.pid());
+    for _ in 0..200 {
+        begin().await;
+    }
+    let grown = sys::resident(process.pid()).saturating_sub(before) >> 20;
+    assert!(grown < 50, "200 sessions that began with 1 MiB each keep {grown} MiB");
+}

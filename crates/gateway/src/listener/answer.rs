@@ -160,7 +160,7 @@ fn listen(listening: Listening) -> Reply {
     let first = listening.first.as_ref().map_or(sse::KEEP_ALIVE, |first| sse::event(first));
     let alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     let open = Open { listening, ready: VecDeque::from([first]), ended: false, alive };
-    event_stream(futures_util::stream::unfold(open, |mut open| async move {
+    open_stream(futures_util::stream::unfold(open, |mut open| async move {
         if let Some(chunk) = open.ready.pop_front() {
             return Some((chunk, open));
         }
@@ -260,7 +260,16 @@ fn with_type(status: StatusCode, kind: &'static str, body: ReplyBody) -> Reply {
 
 /// A reply that is a stream of events.
 pub fn event_stream(chunks: impl futures_util::Stream<Item = Bytes> + Send + 'static) -> Reply {
-    let mut reply = with_type(StatusCode::OK, "text/event-stream", ReplyBody::stream(chunks));
+    events(ReplyBody::stream(chunks))
+}
+
+/// A reply that is a stream of events without an end in sight.
+pub fn open_stream(chunks: impl futures_util::Stream<Item = Bytes> + Send + 'static) -> Reply {
+    events(ReplyBody::lasting(chunks))
+}
+
+fn events(body: ReplyBody) -> Reply {
+    let mut reply = with_type(StatusCode::OK, "text/event-stream", body);
     reply.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     reply.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     reply

@@ -1,10 +1,11 @@
 //! A connection with an eye on the clock: slow heads, idle connections and readers that do not read are closed, and a
 //! line that ends in a bare line feed is made unreadable, so that nobody can read it in two ways.
 
+use crate::listener::body::Chunks;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -17,24 +18,81 @@ pub struct Patience {
     pub head: Duration,
     /// Between requests.
     pub idle: Duration,
+    /// Between requests, before the connection is put to rest.
+    pub rest: Duration,
     /// For the peer to take what we write.
     pub write: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Patience { head: Duration::from_secs(10), idle: Duration::from_secs(120), write: Duration::from_secs(10) }
+        Patience { head: Duration::from_secs(10), idle: Duration::from_secs(120), rest: Duration::from_secs(1), write: Duration::from_secs(10) }
     }
 }
 
-/// Requests of one connection: those being worked on, and all there ever were.
-#[derive(Debug, Default)]
+/// Requests of one connection: those being worked on, and all there ever were. Also what becomes of the connection when
+/// there is nothing more to do for whoever reads its requests.
+#[derive(Default)]
 pub struct Activity {
     now: AtomicUsize,
     ever: AtomicUsize,
+    rests: AtomicBool,
+    head: AtomicU8,
+    stream: Mutex<Option<Chunks>>,
 }
 
+/// A stream was handed over, and the head of its reply is being written.
+const WRITING: u8 = 1;
+/// The head of a reply is written, and its body was asked for.
+const WRITTEN: u8 = 2;
+/// The head of a reply has left.
+const SENT: u8 = 3;
+
 impl Activity {
+    /// All requests so far.
+    pub fn ever(&self) -> usize {
+        self.ever.load(Relaxed)
+    }
+
+    /// Hands over the body of the reply that is about to be written.
+    pub fn hand_over(&self, chunks: Chunks) {
+        if let Ok(mut stream) = self.stream.lock() {
+            *stream = Some(chunks);
+            self.head.store(WRITING, Relaxed);
+        }
+    }
+
+    /// The body of a reply was asked for: its head is written, though it may not have left.
+    pub fn head_is_written(&self) {
+        let _ = self.head.compare_exchange(WRITING, WRITTEN, Relaxed, Relaxed);
+    }
+
+    fn all_is_sent(&self) {
+        let _ = self.head.compare_exchange(WRITTEN, SENT, Relaxed, Relaxed);
+    }
+
+    /// Whether the head of a reply whose body was handed over has left.
+    pub fn head_is_sent(&self) -> bool {
+        self.head.load(Relaxed) == SENT
+    }
+
+    /// What was handed over.
+    pub fn take_stream(&self) -> Option<Chunks> {
+        self.head.store(0, Relaxed);
+        self.stream.lock().ok()?.take()
+    }
+
+    /// Whether nothing has happened for a while; asked once.
+    pub fn rests(&self) -> bool {
+        self.rests.load(Relaxed) && self.rests.swap(false, Relaxed)
+    }
+
+    /// The request goes on in other hands.
+    pub fn go_on(self: &Arc<Self>) -> Busy {
+        self.now.fetch_add(1, Relaxed);
+        Busy(self.clone())
+    }
+
     /// A request began; it ends when the guard is dropped.
     pub fn begin(self: &Arc<Self>) -> Busy {
         self.now.fetch_add(1, Relaxed);
@@ -44,7 +102,6 @@ impl Activity {
 }
 
 /// See [`Activity::begin`].
-#[derive(Debug)]
 pub struct Busy(Arc<Activity>);
 
 impl Drop for Busy {
@@ -62,6 +119,8 @@ pub struct Guarded<S> {
     quiet_since: Instant,
     /// Requests whose end has been noticed.
     served: usize,
+    /// Whether it was put to rest since.
+    rested: bool,
     head_since: Option<Instant>,
     stalled_since: Option<Instant>,
     head: Head,
@@ -77,6 +136,7 @@ impl<S> Guarded<S> {
             alarm: None,
             quiet_since: Instant::now(),
             served: 0,
+            rested: false,
             head_since: None,
             stalled_since: None,
             head: Head::default(),
@@ -90,6 +150,7 @@ impl<S> Guarded<S> {
         let busy = self.activity.now.load(Relaxed) > 0;
         if !busy && self.served != ever {
             self.served = ever;
+            self.rested = false;
             self.quiet_since = Instant::now();
             self.head_since = None;
             self.head.begin();
@@ -102,7 +163,9 @@ impl<S> Guarded<S> {
         let read = match self.head_since {
             _ if busy => None,
             Some(since) => Some(since + self.patience.head),
-            None => Some(self.quiet_since + if self.served > 0 { self.patience.idle } else { self.patience.head }),
+            None if self.served == 0 => Some(self.quiet_since + self.patience.head),
+            None if self.rested => Some(self.quiet_since + self.patience.idle),
+            None => Some(self.quiet_since + self.patience.rest),
         };
         let write = self.stalled_since.map(|since| since + self.patience.write);
         match (read, write) {
@@ -111,17 +174,33 @@ impl<S> Guarded<S> {
         }
     }
 
+    /// Whether the time has come to put it to rest, and not to close it.
+    fn goes_to_rest(&mut self) -> bool {
+        let rests = self.served > 0 && !self.rested && self.head_since.is_none() && self.stalled_since.is_none();
+        if rests {
+            self.rested = true;
+            self.activity.rests.store(true, Relaxed);
+        }
+        rests
+    }
+
     /// Whether time is up. The alarm may ring early; then it is set again.
     fn expired(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(deadline) = self.deadline() else { return false };
         loop {
+            let Some(deadline) = self.deadline() else { return false };
             let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
             if alarm.deadline().into_std() > deadline {
                 alarm.as_mut().reset(deadline.into());
             }
             match alarm.as_mut().poll(cx) {
                 Poll::Pending => return false,
-                Poll::Ready(()) if Instant::now() >= deadline => return true,
+                Poll::Ready(()) if Instant::now() >= deadline => {
+                    // What rang is over; the next alarm is a new one.
+                    self.alarm = None;
+                    if !self.goes_to_rest() {
+                        return true;
+                    }
+                }
                 Poll::Ready(()) => alarm.as_mut().reset(deadline.into()),
             }
         }
@@ -178,6 +257,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let result = Pin::new(&mut this.stream).poll_flush(cx);
+        if result.is_ready() {
+            this.activity.all_is_sent();
+        }
         this.written(cx, result)
     }
 

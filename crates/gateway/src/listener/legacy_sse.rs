@@ -5,7 +5,7 @@
 use crate::abilities::Abilities;
 use crate::authorize::Viewer;
 use crate::hub::Wants;
-use crate::listener::answer::{Reply, event_stream, failed, status};
+use crate::listener::answer::{Reply, failed, open_stream, status};
 use crate::listener::mcp::Endpoint;
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
@@ -71,7 +71,7 @@ impl LegacySse {
         let alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         let validity = endpoint.runtime.authentication.validity(principal);
         let state = (receiver, changes, alive, VecDeque::from([first]), (connected, validity));
-        event_stream(futures_util::stream::unfold(state, |(mut receiver, mut changes, mut alive, mut ready, (connected, mut validity))| async move {
+        open_stream(futures_util::stream::unfold(state, |(mut receiver, mut changes, mut alive, mut ready, (connected, mut validity))| async move {
             if ready.is_empty() {
                 tokio::select! {
                     biased;

@@ -3,7 +3,7 @@
 use crate::authenticate::shares::Share;
 use crate::authenticate::validity::Validity;
 use crate::authorize::Viewer;
-use crate::listener::answer::{Reply, event_stream};
+use crate::listener::answer::{Reply, open_stream};
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
 use crate::runtime::{Runtime, Told, ToolChanged};
@@ -37,7 +37,7 @@ pub fn events(runtime: &Arc<Runtime>, viewer: &Viewer, query: &str) -> Reply {
         runtime: runtime.clone(),
         _share: share,
     };
-    event_stream(futures_util::stream::unfold(reader, |mut reader| async move { Some((reader.next().await?, reader)) }))
+    open_stream(futures_util::stream::unfold(reader, |mut reader| async move { Some((reader.next().await?, reader)) }))
 }
 
 /// Somebody who reads events. One who is slow hears of several changes as of one.
