@@ -6,7 +6,7 @@ export TRANSOM_BIN ?= $(TARGET)/debug/transom
 
 TEST := $(if $(shell command -v cargo-nextest),cargo nextest run --workspace && cargo test --workspace --doc,cargo test --workspace)
 
-.PHONY: help build test check lint fmt gen deny bench microbench fuzz e2e conformance demo
+.PHONY: help build test check lint fmt gen deny bench microbench fuzz load soak e2e conformance demo
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -56,6 +56,15 @@ microbench: ## what the registry engine costs, beside a plain parse
 
 fuzz: ## fuzzes the registry engine; EXECUTIONS=1000000 or SECONDS=60 for each target, ONLY=name for one
 	cargo test --release -p transom-registry --test fuzz
+
+load: ## sessions, slow clients, large bodies, overload, counted; SHORT=1 for a minute, ONLY=T17,T23, SESSIONS=, NAMES=, MINUTES=
+	cargo build --release --workspace --bins
+	TRANSOM_BIN=$(TARGET)/release/transom $(TARGET)/release/load $(if $(SHORT),--short) $(if $(ONLY),--only $(ONLY)) \
+		$(if $(SESSIONS),--sessions $(SESSIONS)) $(if $(SLOW),--slow $(SLOW)) $(if $(NAMES),--names $(NAMES)) $(if $(MINUTES),--minutes $(MINUTES))
+
+soak: ## mixed traffic with reloads, deaths and attacks for MINUTES=20, a line a minute
+	cargo build --release --workspace --bins
+	TRANSOM_BIN=$(TARGET)/release/transom $(TARGET)/release/load soak --minutes $(or $(MINUTES),20)
 
 .e2e/ready: tests/e2e/setup.sh tests/e2e/package.json tests/e2e/package-lock.json tests/e2e/requirements.txt
 	tests/e2e/setup.sh

@@ -5,6 +5,7 @@
 //! a free port, everything ends with the test. [`install`] and [`children`] are for other people's programs. Nothing here is shared with the product but the types of its
 //! configuration, so that a mistake in the product cannot hide behind the same mistake in its test.
 
+pub mod backend;
 pub mod children;
 pub mod client;
 pub mod evidence;
@@ -19,6 +20,7 @@ pub mod stdio;
 pub mod sys;
 pub mod target;
 pub mod transcript;
+pub mod wire;
 
 pub use client::{Client, Reply};
 pub use gateway::{Gateway, gateway};

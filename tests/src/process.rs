@@ -6,7 +6,7 @@ use crate::stdio;
 use crate::sys::{self, ProcessInfo};
 use crate::target::{Target, Transport};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -23,8 +23,12 @@ fn build() -> PathBuf {
     if let Some(path) = std::env::var_os("TRANSOM_BIN") {
         return path.into();
     }
-    let test = std::env::current_exe().expect("the test knows its own path");
-    let folder = test.parent().and_then(Path::parent).expect("a test lives in target/PROFILE/deps");
+    let folder = folder();
+    if !in_deps()
+        && let Some(path) = beside("transom")
+    {
+        return path;
+    }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(cargo);
     command.args(["build", "--quiet", "--package", "transom-cli", "--bin", "transom"]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
@@ -36,8 +40,27 @@ fn build() -> PathBuf {
     folder.join("transom")
 }
 
+/// A binary that cargo put beside this one.
+pub fn beside(name: &str) -> Option<PathBuf> {
+    Some(folder().join(name)).filter(|path| path.exists())
+}
+
+/// Where cargo puts binaries: a test lives one folder further down.
+fn folder() -> PathBuf {
+    let own = std::env::current_exe().expect("a program knows its own path");
+    let folder = own.parent().expect("a program lives in a folder");
+    if in_deps() { folder.parent().unwrap_or(folder).to_owned() } else { folder.to_owned() }
+}
+
+fn in_deps() -> bool {
+    std::env::current_exe().is_ok_and(|own| own.parent().is_some_and(|folder| folder.ends_with("deps")))
+}
+
 /// A process to be.
 pub struct Builder {
+    binary: PathBuf,
+    before: Option<String>,
+    stderr: Option<Stdio>,
     config: Value,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
@@ -48,7 +71,8 @@ pub struct Builder {
 pub fn process() -> Builder {
     let free = json!({"listen": "127.0.0.1:0"});
     let config = json!({"listen": "127.0.0.1:0", "admin": free, "metrics": free, "backends": [{"mcp": {"targets": []}}]});
-    Builder { config, arguments: Vec::new(), environment: Vec::new(), with_config: true }
+    let binary = std::env::var_os("TRANSOM_BIN").map_or_else(PathBuf::new, PathBuf::from);
+    Builder { binary, before: None, stderr: None, config, arguments: Vec::new(), environment: Vec::new(), with_config: true }
 }
 
 impl Builder {
@@ -76,6 +100,24 @@ impl Builder {
 
     pub fn config(mut self, change: impl FnOnce(&mut Value)) -> Builder {
         change(&mut self.config);
+        self
+    }
+
+    /// Another build of it.
+    pub fn binary(mut self, path: PathBuf) -> Builder {
+        self.binary = path;
+        self
+    }
+
+    /// What a shell does in the same process before it becomes the gateway: `ulimit -f 8`.
+    pub fn after(mut self, script: &str) -> Builder {
+        self.before = Some(script.into());
+        self
+    }
+
+    /// Where its log goes; a file in its folder unless this says otherwise.
+    pub fn stderr(mut self, stderr: impl Into<Stdio>) -> Builder {
+        self.stderr = Some(stderr.into());
         self
     }
 
@@ -127,9 +169,17 @@ impl Builder {
     pub fn spawn(self) -> Process {
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("config.yaml");
-        let stderr = std::fs::File::create(folder.path().join("stderr")).expect("a file");
+        let stderr = self.stderr.unwrap_or_else(|| std::fs::File::create(folder.path().join("stderr")).expect("a file").into());
         let stdout = std::fs::File::create(folder.path().join("stdout")).expect("a file");
-        let mut command = Command::new(binary());
+        let program = if self.binary.as_os_str().is_empty() { binary() } else { self.binary };
+        let mut command = match &self.before {
+            None => Command::new(program),
+            Some(script) => {
+                let mut shell = Command::new("sh");
+                shell.arg("-c").arg(format!("{script}\nexec \"$0\" \"$@\"")).arg(program);
+                shell
+            }
+        };
         command.arg("run");
         if self.with_config {
             std::fs::write(&config, serde_json::to_string_pretty(&self.config).expect("JSON")).expect("a config is written");

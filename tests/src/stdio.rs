@@ -5,7 +5,8 @@
 //! | `tools` | names of tools, or whole definitions; default `["echo"]` |
 //! | `era` | `legacy` (default), `modern`, `both` |
 //! | `mark` | a text to find the process by; copied to what it starts |
-//! | `journal` | a file that gets a line per start, call, cancellation, end of input and SIGTERM |
+//! | `journal` | a file that gets a line per start, call (its tool, and its `nonce` if it has one), cancellation, end of input and SIGTERM |
+//! | `lifeSeconds` | how long it lives if nobody ends it; default 180 |
 //! | `crash` | `start`, `idle`, `call`, `line`; with `exit` (code) or `signal` (number); `crashOnce`: a file, made at the first crash, that prevents the next |
 //! | `startMs` | how long it takes before it reads anything |
 //! | `hang` | a method that is never answered |
@@ -23,13 +24,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use transom_upstream::{EraChoice, Sessions, TargetSpec, Transport};
 
-/// Where cargo put the binary: beside the folder of the test that runs.
+/// Where cargo put the binary.
 pub fn binary() -> PathBuf {
-    let test = std::env::current_exe().expect("the test knows its own path");
-    let folder = test.parent().and_then(|deps| deps.parent()).expect("a test lives in target/PROFILE/deps");
-    let binary = folder.join("fake-stdio");
-    assert!(binary.exists(), "{} is missing; cargo builds it before the tests of this package", binary.display());
-    binary
+    crate::process::beside("fake-stdio").expect("fake-stdio is built before the tests of this package")
 }
 
 /// A target that is such a child.

@@ -74,7 +74,40 @@ pub fn resident(pid: i32) -> u64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
+/// The most resident memory a process ever had, in bytes.
+pub fn peak(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
 /// Open file descriptors of a process.
 pub fn descriptors(pid: i32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |entries| entries.count())
+}
+
+/// Threads of a process.
+pub fn threads(pid: i32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).map_or(0, |entries| entries.count())
+}
+
+/// CPU time a process has used, all threads, in nanoseconds.
+pub fn cpu(pid: i32) -> u64 {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
+    let used = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("schedstat")).ok()?.split(' ').next()?.parse::<u64>().ok();
+    threads.filter_map(|thread| used(thread.ok()?)).sum()
+}
+
+/// Sets how many files a process may have open, or how large one it writes may grow: `RLIMIT_NOFILE`, `RLIMIT_FSIZE`.
+#[allow(unsafe_code, reason = "prlimit has no safe form in the standard library")]
+pub fn limit(pid: i32, resource: libc::__rlimit_resource_t, soft: u64) -> bool {
+    let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both pointers are to live structs of the right type, or null where the call allows it.
+    unsafe {
+        if libc::prlimit(pid, resource, std::ptr::null(), &mut now) != 0 {
+            return false;
+        }
+        let wanted = libc::rlimit { rlim_cur: soft.min(now.rlim_max), rlim_max: now.rlim_max };
+        libc::prlimit(pid, resource, &wanted, std::ptr::null_mut()) == 0
+    }
 }

@@ -22,8 +22,10 @@ struct Fake {
 
 fn main() {
     let argument = env::args().nth(1).unwrap_or_else(|| "{}".into());
-    thread::spawn(|| {
-        thread::sleep(LONGEST_LIFE);
+    let behaviour: Value = serde_json::from_str(&argument).unwrap_or(Value::Null);
+    let life = behaviour["lifeSeconds"].as_u64().map_or(LONGEST_LIFE, Duration::from_secs);
+    thread::spawn(move || {
+        thread::sleep(life);
         process::exit(99);
     });
     if argument == "grandchild" {
@@ -32,7 +34,7 @@ fn main() {
             thread::sleep(Duration::from_secs(60));
         }
     }
-    let behaviour: Value = serde_json::from_str(&argument).expect("the argument is JSON");
+    assert!(behaviour.is_object(), "the argument is JSON");
     let fake = Arc::new(Fake {
         behaviour,
         counter: AtomicU64::new(0),
@@ -176,7 +178,8 @@ impl Fake {
         let id = &message["id"];
         let outcome = match method {
             "tools/call" => {
-                self.journal(&format!("call {}", message["params"]["name"].as_str().unwrap_or_default()));
+                let nonce = message["params"]["arguments"]["nonce"].as_str().unwrap_or_default();
+                self.journal(format!("call {} {nonce}", message["params"]["name"].as_str().unwrap_or_default()).trim_end());
                 self.crash_at("call");
                 self.call(&message["params"])
             }

@@ -1,7 +1,7 @@
 //! How the cost of a call grows: with tools, targets, sessions and generations. It should not.
 
-use crate::backend::tool;
-use crate::load::{Ask, Connection, Era};
+use transom_tests::backend::{Era, tool};
+use crate::load::{Ask, Connection};
 use crate::proc::{self, Proxy, Setup};
 use crate::report::{Curve, Report};
 use crate::rows::{pair, registry, server};

@@ -1,8 +1,8 @@
 //! What it costs to have the gateway at all: the file, the start, the memory, and a big registry that comes while it works.
 
 use crate::Run;
-use crate::backend::tool;
-use crate::load::{Ask, Connection, Era, Load, reload};
+use transom_tests::backend::{Era, tool};
+use crate::load::{Ask, Connection, Load, reload};
 use crate::proc::{self, Proxy, Setup};
 use crate::report::{Report, Unit};
 use crate::rows::{registry, server};

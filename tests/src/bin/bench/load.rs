@@ -1,7 +1,7 @@
 //! The load: connections that are kept, each with one request at a time.
 
 use crate::proc::Proxy;
-use crate::{modern_meta, revision};
+use crate::modern_meta;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -13,12 +13,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Era {
-    Legacy,
-    Modern,
-}
+use transom_tests::backend::{Era, revision};
 
 /// What every connection asks for, again and again.
 #[derive(Clone)]

@@ -1,13 +1,12 @@
 //! `make bench`: what the gateway costs, as a ratio to a proxy that reads nothing.
 //!
 //! Times on a shared machine mean little from one run to the next, so each row drives two proxies in turn, with the same load ([`load`]) onto
-//! the same servers ([`backend`]), and compares the CPU time per request of the two processes: the gateway and a bare proxy ([`bare`]), or two
+//! the same servers ([`transom_tests::backend`]), and compares the CPU time per request of the two processes: the gateway and a bare proxy ([`bare`]), or two
 //! gateways that differ in one thing. The servers and the load generator live in this process and are not measured.
 //!
 //! `bench [--short] [--seconds S] [--rounds N] [--connections C] [--slack PERCENT] [--only WORD]`; loopback only. The table, the curves and the
 //! verdict go to standard output and, as JSON and a picture, to `target/evidence`. A figure that is missed is an exit of 1.
 
-mod backend;
 mod bare;
 mod curves;
 mod footprint;
@@ -17,13 +16,14 @@ mod proc;
 mod report;
 mod rows;
 
-use load::{Era, Load};
+use load::Load;
 use report::Report;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use transom_tests::backend::{self, Era, revision};
 
 /// The children must not be slower than the product for the sake of their allocator.
 #[global_allocator]
@@ -86,14 +86,6 @@ fn measure(options: &[&str]) -> ExitCode {
         curves::measure(&run, &mut report).await;
         report.finish()
     })
-}
-
-/// The revision an era is spoken in here.
-fn revision(era: Era) -> &'static str {
-    match era {
-        Era::Legacy => "2025-11-25",
-        Era::Modern => "2026-07-28",
-    }
 }
 
 /// The `_meta` that every modern request carries.

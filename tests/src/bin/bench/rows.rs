@@ -1,8 +1,8 @@
 //! What a request costs: the gateway against a bare proxy, and gateways against each other.
 
 use crate::Run;
-use crate::backend::{self, Offer, tool};
-use crate::load::{Ask, Era, Sample};
+use transom_tests::backend::{self, Era, Offer, tool};
+use crate::load::{Ask, Sample};
 use crate::proc::{self, Proxy, Setup};
 use crate::report::Report;
 use jsonwebtoken::Algorithm;

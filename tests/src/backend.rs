@@ -1,7 +1,5 @@
-//! The server behind both proxies: as fast as it can be, with prepared answers.
+//! A server for measurements: as fast as it can be, with prepared answers.
 
-use crate::load::Era;
-use crate::revision;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -13,6 +11,21 @@ use std::convert::Infallible;
 use std::io::{BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+
+/// Which era is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    Legacy,
+    Modern,
+}
+
+/// The revision an era is spoken in here.
+pub fn revision(era: Era) -> &'static str {
+    match era {
+        Era::Legacy => "2025-11-25",
+        Era::Modern => "2026-07-28",
+    }
+}
 
 /// What a server offers.
 #[derive(Clone, Copy)]

@@ -1,0 +1,81 @@
+//! The gateway under test, as a process, and what can be read off it from outside.
+
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::time::Duration;
+use transom_tests::process::Builder;
+use transom_tests::wire::{Answer, Wire};
+use transom_tests::{Process, process, sys};
+
+pub struct Stand {
+    pub process: Process,
+    pub address: SocketAddr,
+    metrics: SocketAddr,
+}
+
+/// A target at this address, as the config writes it.
+pub fn http_target(name: &str, address: SocketAddr) -> Value {
+    json!({"name": name, "mcp": {"host": format!("http://{address}/mcp")}})
+}
+
+impl Stand {
+    /// In front of these targets, ready.
+    pub async fn before(targets: &[Value]) -> Stand {
+        let builder = targets.iter().fold(process(), |builder, target| builder.entry(target.clone()));
+        Stand::start(builder).await
+    }
+
+    pub async fn start(builder: Builder) -> Stand {
+        let process = builder.start_ready().await;
+        let authority = |url: &str| url.trim_start_matches("http://").parse().unwrap_or_else(|_| panic!("`{url}` is no address"));
+        let address = authority(&process.url(""));
+        let said = process.stderr();
+        let metrics = said.lines().find_map(|line| line.split_once("metrics on ")?.1.split_whitespace().next());
+        let metrics = authority(metrics.unwrap_or_else(|| panic!("it does not say where its metrics are: {said}")));
+        Stand { process, address, metrics }
+    }
+
+    pub fn resident(&self) -> u64 {
+        sys::resident(self.process.pid())
+    }
+
+    /// The most it ever had in memory.
+    pub fn peak(&self) -> u64 {
+        sys::peak(self.process.pid())
+    }
+
+    /// What it has in memory once that has settled: the least of some looks.
+    pub async fn settled(&self) -> u64 {
+        let mut least = u64::MAX;
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            least = least.min(self.resident());
+        }
+        least
+    }
+
+    pub fn descriptors(&self) -> usize {
+        sys::descriptors(self.process.pid())
+    }
+
+    /// The text of its metrics.
+    pub async fn metrics(&self) -> String {
+        get(self.metrics, "/metrics").await.map(|answer| answer.text()).unwrap_or_default()
+    }
+
+    /// One number of its metrics.
+    pub async fn metric(&self, series: &str) -> f64 {
+        transom_tests::gateway::metric(&self.metrics().await, series)
+    }
+
+    /// Panics it counted, and one if it is gone.
+    pub async fn panics(&mut self) -> f64 {
+        if self.process.has_ended() { 1.0 } else { self.metric("transom_panics_total").await }
+    }
+}
+
+/// A `GET` on a connection of its own.
+pub async fn get(address: SocketAddr, path: &str) -> std::io::Result<Answer> {
+    let mut wire = Wire::connect(address).await?;
+    wire.exchange(format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").as_bytes()).await
+}
