@@ -63,7 +63,8 @@ async fn a_server_conforms_through_the_gateway_as_it_does_alone() {
     all.sort_by_key(|(place, _)| *place);
 
     let expected = Expected::read();
-    let mut table = Table::new("the scenarios for servers, by what they talk to: passed / failed / expected to fail", SETUPS.map(|setup| setup.title));
+    let mut table =
+        Table::new("the scenarios for servers, by what they talk to: passed / failed / expected to fail", SETUPS.map(|setup| setup.title));
     let mut faults = Vec::new();
     for (line, suite) in SUITES.iter().enumerate() {
         let alone = &all[0].1[line];

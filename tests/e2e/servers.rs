@@ -1,9 +1,9 @@
 //! The servers behind the gateway: how each is written in a `config.yaml`, and those that must be started first.
 
-use transom_tests::children::{Background, free_port};
-use transom_tests::install::{folder, node, package, python};
 use serde_json::{Value, json};
 use tokio::process::Command;
+use transom_tests::children::{Background, free_port};
+use transom_tests::install::{folder, node, package, python};
 
 /// A server of its own that listens on a port.
 pub struct HttpServer {

@@ -1,12 +1,12 @@
 //! How the cost of a call grows: with tools, targets, sessions and generations. It should not.
 
-use transom_tests::backend::{Era, tool};
 use crate::load::{Ask, Connection};
 use crate::proc::{self, Proxy, Setup};
 use crate::report::{Curve, Report};
 use crate::rows::{pair, registry, server};
 use crate::{Run, load};
 use std::time::Duration;
+use transom_tests::backend::{Era, tool};
 
 /// Prefixes of servers, one each.
 const PREFIXES: [&str; 10] = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"];

@@ -1,13 +1,13 @@
 //! What it costs to have the gateway at all: the file, the start, the memory, and a big registry that comes while it works.
 
 use crate::Run;
-use transom_tests::backend::{Era, tool};
 use crate::load::{Ask, Connection, Load, reload};
 use crate::proc::{self, Proxy, Setup};
 use crate::report::{Report, Unit};
 use crate::rows::{registry, server};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+use transom_tests::backend::{Era, tool};
 
 pub async fn measure(run: &Run, report: &mut Report) {
     report.heading("Footprint");

@@ -1,7 +1,7 @@
 //! The load: connections that are kept, each with one request at a time.
 
-use crate::proc::Proxy;
 use crate::modern_meta;
+use crate::proc::Proxy;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;

@@ -1,13 +1,13 @@
 //! What a request costs: the gateway against a bare proxy, and gateways against each other.
 
 use crate::Run;
-use transom_tests::backend::{self, Era, Offer, tool};
 use crate::load::{Ask, Sample};
 use crate::proc::{self, Proxy, Setup};
 use crate::report::Report;
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use transom_tests::backend::{self, Era, Offer, tool};
 use transom_tests::issuer::{Issuer, issuer};
 
 /// Runs both in turn, so that what else happens on the machine happens to both.

@@ -2,11 +2,10 @@
 
 use crate::Size;
 use crate::report::{Report, mebibytes};
-use crate::stand::{Stand, http_target};
+use crate::stand::{Stand, TOOL, fast_target};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use transom_tests::backend::{self, Era, TOOL};
 use transom_tests::wire::{Wire, post};
 
 const TEST: &str = "T19";
@@ -25,7 +24,7 @@ pub fn amplifying(what: &str, bytes: usize) -> String {
 }
 
 pub async fn run(report: &mut Report, size: &Size) {
-    let mut stand = Stand::before(&[http_target("backend", backend::serve_http(Era::Legacy).await)]).await;
+    let mut stand = Stand::before(&[fast_target().await]).await;
     crate::slow::good_clients(stand.address, Duration::from_secs(1)).await;
     let before = stand.settled().await;
     let address = stand.address;

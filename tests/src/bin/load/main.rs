@@ -33,6 +33,8 @@ pub struct Size {
     pub slow: usize,
     /// How long good clients are watched beside them.
     pub watched: Duration,
+    /// Sessions that do nothing.
+    pub idle: usize,
     /// Rounds of large bodies.
     pub rounds: usize,
     /// Names nobody has.
@@ -55,13 +57,14 @@ fn main() -> ExitCode {
     let size = Size {
         // Two descriptors each, here as well as there, and some for everything else.
         sessions: number("--sessions", if short { 1_000 } else { 9_000 }).min((files.saturating_sub(800)) / 2),
+        idle: if short { 600 } else { 3_000 },
         calling: seconds(60, 10),
         slow: number("--slow", if short { 500 } else { 5_000 }).min(files.saturating_sub(1_200)),
-        watched: seconds(15, 4),
+        watched: seconds(15, 3),
         rounds: if short { 1 } else { 4 },
-        names: number("--names", if short { 20_000 } else { 1_000_000 }),
-        together: value(&arguments, "--minutes").map_or(seconds(180, 8), |_| Duration::from_secs(number("--minutes", 3) as u64 * 60)),
-        overload: seconds(30, 8),
+        names: number("--names", if short { 10_000 } else { 1_000_000 }),
+        together: value(&arguments, "--minutes").map_or(seconds(180, 6), |_| Duration::from_secs(number("--minutes", 3) as u64 * 60)),
+        overload: seconds(30, 6),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     if arguments.first() == Some(&"soak") {

@@ -2,11 +2,10 @@
 
 use crate::Size;
 use crate::report::{Report, mebibytes};
-use crate::stand::{Stand, http_target};
+use crate::stand::{Stand, fast_target};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::task::JoinSet;
-use transom_tests::backend::{self, Era};
 use transom_tests::wire::{Wire, post};
 
 const TEST: &str = "T22";
@@ -19,7 +18,7 @@ fn series(text: &str) -> usize {
 }
 
 pub async fn run(report: &mut Report, size: &Size) {
-    let mut stand = Stand::before(&[http_target("backend", backend::serve_http(Era::Legacy).await)]).await;
+    let mut stand = Stand::before(&[fast_target().await]).await;
     // Everything that can be counted is counted once.
     let first = ask(&stand, 0, 2_000).await;
     let before = series(&stand.metrics().await);

@@ -136,7 +136,7 @@ async fn rush(stand: &Stand, rate: f64, time: Duration) -> Found {
 async fn recovery(stand: &Stand, since: Instant) -> Duration {
     let (address, mut last_shed) = (stand.address, Duration::ZERO);
     let mut tasks = JoinSet::new();
-    for id in 0..60 {
+    for id in 0..40 {
         let found = Found::new(Duration::ZERO);
         tasks.spawn(async move {
             let asked = since.elapsed();

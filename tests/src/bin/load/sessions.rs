@@ -2,14 +2,13 @@
 
 use crate::Size;
 use crate::report::{Report, Times, mebibytes};
-use crate::stand::{Stand, http_target};
+use crate::stand::{Stand, TOOL, fast_target};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use transom_tests::backend::{self, Era, TOOL};
 use transom_tests::wire::{Wire, call};
 
 /// Sessions that are being opened at the same time.
@@ -19,9 +18,9 @@ const TEST: &str = "T17";
 
 /// What a session that does nothing costs: first with its stream alone, then with a connection for calls beside it.
 pub async fn idle(report: &mut Report, size: &Size) {
-    let sessions = (size.sessions / 3).max(1_000);
+    let sessions = size.idle;
     for (what, keeps_connection, most) in [("and its stream", false, 24.0), ("its stream and a kept connection", true, 24.0)] {
-        let stand = Stand::before(&[http_target("backend", backend::serve_http(Era::Legacy).await)]).await;
+        let stand = Stand::before(&[fast_target().await]).await;
         // What the first sessions need once, the others do not need again.
         let mut open = open(&stand, 100, keeps_connection).await;
         let before = stand.settled().await;
@@ -59,7 +58,7 @@ async fn begin(address: SocketAddr) -> std::io::Result<(Wire, String, Wire)> {
 /// All of them at once, each with a call every ten seconds.
 pub async fn calling(report: &mut Report, size: &Size) {
     let sessions = size.sessions;
-    let mut stand = Stand::before(&[http_target("backend", backend::serve_http(Era::Legacy).await)]).await;
+    let mut stand = Stand::before(&[fast_target().await]).await;
     let (address, room) = (stand.address, Arc::new(Semaphore::new(AT_ONCE)));
     let (go, wait) = watch::channel(None::<Instant>);
     let (opened, time) = (Instant::now(), size.calling);

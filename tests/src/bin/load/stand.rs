@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
+use transom_tests::backend::{self, Era, Offer};
 use transom_tests::process::Builder;
 use transom_tests::wire::{Answer, Wire};
 use transom_tests::{Process, process, sys};
@@ -13,9 +14,13 @@ pub struct Stand {
     metrics: SocketAddr,
 }
 
-/// A target at this address, as the config writes it.
-pub fn http_target(name: &str, address: SocketAddr) -> Value {
-    json!({"name": name, "mcp": {"host": format!("http://{address}/mcp")}})
+/// The tool that is called, one of a hundred.
+pub const TOOL: &str = "tool_042";
+
+/// A server that costs as little as it can, as the config writes it.
+pub async fn fast_target() -> Value {
+    let address = backend::serve_http(Offer { era: Era::Legacy, prefix: "tool", tools: 100 }).await;
+    json!({"name": "backend", "mcp": {"host": format!("http://{address}/mcp")}})
 }
 
 impl Stand {
@@ -44,11 +49,14 @@ impl Stand {
         sys::peak(self.process.pid())
     }
 
-    /// What it has in memory once that has settled: the least of some looks.
+    /// What it has in memory once that has settled, connections that rest included: the least of some looks.
     pub async fn settled(&self) -> u64 {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
         let mut least = u64::MAX;
-        for _ in 0..20 {
-            tokio::time::sleep(Duration::from_millis(200)).await;
+        for _ in 0..5 {
+            // Memory goes back to the system when somebody asks for some.
+            self.metrics().await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
             least = least.min(self.resident());
         }
         least

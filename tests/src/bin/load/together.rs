@@ -7,7 +7,7 @@ use crate::Size;
 use crate::bodies::amplifying;
 use crate::report::{Report, Times, mebibytes};
 use crate::slow::be_slow;
-use crate::stand::{Stand, http_target};
+use crate::stand::{Stand, TOOL, fast_target};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +15,6 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-use transom_tests::backend::{self, Era, TOOL};
 use transom_tests::wire::{Wire, call, post};
 use transom_tests::{Hostile, process, target};
 
@@ -29,7 +28,7 @@ type Tally = Arc<Mutex<BTreeMap<String, usize>>>;
 pub async fn run(report: &mut Report, size: &Size) {
     let stuck = target("stuck").tool("hang", []).hostile("tools/call", Hostile::Hang);
     let big = target("big").tool("big", []).reply("big", json!({"content": [{"type": "text", "text": "x".repeat(LARGE)}]}));
-    let builder = process().target(&stuck).target(&big).entry(http_target("backend", backend::serve_http(Era::Legacy).await));
+    let builder = process().target(&stuck).target(&big).entry(fast_target().await);
     let mut stand = Stand::start(builder).await;
     let (address, tally) = (stand.address, Tally::default());
     let mut attacks = JoinSet::new();
