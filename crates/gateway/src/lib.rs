@@ -9,6 +9,8 @@ pub mod authorize;
 pub mod changes;
 pub mod config;
 pub mod dispatch;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod generation;
 pub mod hub;
 pub mod limits;

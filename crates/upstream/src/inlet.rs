@@ -32,8 +32,11 @@ struct State {
 
 impl Inlet {
     pub(crate) fn new(stdin: ChildStdin) -> io::Result<Inlet> {
-        let pipe = pipe::Sender::from_owned_fd(stdin.into_owned_fd()?)?;
-        Ok(Inlet { state: Mutex::new(State { pipe: Some(Arc::new(pipe)), backlog: VecDeque::new(), bytes: 0 }), work: Notify::new() })
+        Ok(Inlet::of(pipe::Sender::from_owned_fd(stdin.into_owned_fd()?)?))
+    }
+
+    pub(crate) fn of(pipe: pipe::Sender) -> Inlet {
+        Inlet { state: Mutex::new(State { pipe: Some(Arc::new(pipe)), backlog: VecDeque::new(), bytes: 0 }), work: Notify::new() }
     }
 
     /// Writes a message as one line, or keeps it to be written. `Err` says why it will never be.

@@ -15,6 +15,8 @@ pub mod state;
 pub mod target;
 pub mod trust;
 #[doc(hidden)]
+pub mod fuzzing;
+#[doc(hidden)]
 pub mod tuning;
 
 mod backoff;

@@ -1,0 +1,136 @@
+//! Doors for the fuzzer, which looks at rooms that nobody else outside this crate sees. Nothing here is part of what the crate
+//! offers, and nothing in the gateway uses it.
+
+use crate::deadline::Deadline;
+use crate::down::Down;
+use crate::ears::Ears;
+use crate::failure::Failure;
+use crate::ident::Ident;
+use crate::inlet::Inlet;
+use crate::lines::{Line, Lines};
+use crate::mux::{Audience, Mux, Pipe};
+use crate::outgoing;
+use crate::road::Road;
+use crate::spec::{EraChoice, Sessions, TargetSpec, Transport};
+use crate::target::Host;
+use crate::tuning::Tuning;
+use bytes::Bytes;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::unix::pipe;
+use tokio::time::Instant;
+
+/// The lines of these reads; `None` for one beyond the limit. Also the largest buffer that was needed.
+pub fn lines<'c>(chunks: impl IntoIterator<Item = &'c [u8]>, limit: usize) -> (Vec<Option<Bytes>>, usize) {
+    let mut lines = Lines::new(limit);
+    let (mut out, mut most) = (Vec::new(), 0);
+    for chunk in chunks {
+        lines.space().extend_from_slice(chunk);
+        most = most.max(lines.space().len());
+        while let Some(line) = lines.next() {
+            out.push(match line {
+                Line::Whole(line) => Some(line),
+                Line::Overlong(_) => None,
+            });
+        }
+        most = most.max(lines.space().len());
+    }
+    (out, most)
+}
+
+/// A multiplexer over a pipe.
+pub struct Multiplexer(Arc<Mux>);
+
+/// How a request ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With a result.
+    Result(Bytes),
+    /// With an error of the target.
+    Error(Bytes),
+    /// Nothing was sent.
+    NotSent,
+    /// The connection ended.
+    Lost,
+    /// Nobody answered in time.
+    TimedOut,
+    /// What came was no answer.
+    Invalid,
+}
+
+/// What a multiplexer still holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Requests that wait for an answer.
+    pub waiting: usize,
+    /// Requests nobody waits for any more, whose answers may still come.
+    pub given_up: usize,
+    /// Questions of the server that wait for an answer.
+    pub questions: usize,
+}
+
+impl Multiplexer {
+    /// One that writes to this pipe.
+    pub fn new(pipe: pipe::Sender, host: Arc<dyn Host>) -> Multiplexer {
+        let spec = TargetSpec {
+            name: "t".into(),
+            transport: Transport::Stdio { cmd: "t".into(), args: vec![], env: vec![], cwd: None },
+            era: EraChoice::Auto,
+            sessions: Sessions::Shared,
+            timeout: Duration::from_secs(1),
+            allow_server_requests: false,
+            aliases: vec![],
+        };
+        let audience = Audience { private: false, questions: false };
+        let ears = Arc::new(Ears::new(&spec, host));
+        Multiplexer(Mux::new(Pipe::Stdio(Inlet::of(pipe)), audience, ears, Down::new(), Arc::new(Tuning::default())))
+    }
+
+    /// Asks something: the identifier it goes out with, as JSON, and what to wait for.
+    pub fn ask(&self, wait: Duration, cancels: bool) -> (Bytes, impl Future<Output = Ended> + use<>) {
+        let (mux, ident) = (self.0.clone(), Ident::fresh());
+        let body = outgoing::control(ident, "ping", "{}", transom_protocol::Era::Legacy);
+        let asking = async move {
+            match mux.ask(ident, body, Road::nowhere(ident), Deadline::after(wait), cancels).await {
+                Ok(Ok(result)) => Ended::Result(result),
+                Ok(Err(error)) => Ended::Error(error),
+                Err(Failure::NotSent(_)) => Ended::NotSent,
+                Err(Failure::TimedOut) => Ended::TimedOut,
+                Err(Failure::Invalid(_)) => Ended::Invalid,
+                Err(Failure::Lost(_) | Failure::Status { .. }) => Ended::Lost,
+            }
+        };
+        (Bytes::copy_from_slice(&ident.json()), asking)
+    }
+
+    /// A message of the other side.
+    pub fn incoming(&self, message: Bytes) {
+        self.0.incoming(message);
+    }
+
+    /// A line too long to read, that began now.
+    pub fn overlong(&self) {
+        self.0.overlong(Instant::now());
+    }
+
+    /// The connection is over.
+    pub fn close(&self) {
+        self.0.close("over");
+    }
+
+    /// Writes what waits to be written, for ever.
+    pub fn writer(&self) -> impl Future<Output = ()> + use<> {
+        let mux = self.0.clone();
+        async move {
+            if let Some(inlet) = mux.inlet() {
+                inlet.run(Duration::from_secs(3600)).await;
+            }
+        }
+    }
+
+    /// What it holds.
+    pub fn held(&self) -> Held {
+        self.0.held()
+    }
+}
