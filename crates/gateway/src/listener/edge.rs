@@ -235,7 +235,7 @@ pub(crate) fn check_framing(headers: &HeaderMap, version: http::Version) -> Resu
 
 /// What a body must call itself to be read.
 pub(crate) fn check_content(headers: &HeaderMap) -> Result<(), Failure> {
-    if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+    if headers.get_all(header::CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(Failure::rejected(Reject::ContentEncoding, "Compressed request bodies are not accepted"));
     }
     if headers.get_all(header::CONTENT_TYPE).iter().count() > 1 {
