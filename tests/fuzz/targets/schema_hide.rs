@@ -16,7 +16,10 @@ pub fn run(bytes: &[u8]) {
     let schema = part("schema", "{}");
     // What the gateway would not take from a target is nothing to hide in.
     let Some(catalog) = catalog(schema) else { return };
-    through_the_registry(part("hide", "[]"), &catalog);
+    // The long way round takes as long as all the rest: every other input goes it.
+    if bytes.len() % 2 == 0 {
+        through_the_registry(&catalog);
+    }
 
     let (Ok(source), Ok(hide), Ok(value)) =
         (serde_json::from_str::<Value>(schema), serde_json::from_str::<Value>(part("hide", "[]")), serde_json::from_str::<Value>(part("value", "{}")))
@@ -71,16 +74,13 @@ fn accepted_by_the_source(source: &Value, value: &Value, hidden: &str) {
 }
 
 /// The same by the way a registry goes, with three fields hidden at once.
-fn through_the_registry(hide: &str, catalog: &transom_registry::Catalog) {
-    let entry = format!(
-        r#"{{"tools":[{{"name":"v","source":{{"target":"t","tool":"s"}},"hideFields":["secret","o.secret","l[].secret"],"defaults":{{"secret":"${{KEY}}"}}}},
-            {{"name":"w","source":{{"target":"t","tool":"s"}},"hideFields":{hide}}}]}}"#
-    );
-    let Some(Compiled { plan, .. }) = compiled(&entry) else { return };
+fn through_the_registry(catalog: &transom_registry::Catalog) {
+    let entry = r#"{"tools":[{"name":"v","source":{"target":"t","tool":"s"},"hideFields":["secret","o.secret","l[].secret"],"defaults":{"secret":"${KEY}"}}]}"#;
+    let Some(Compiled { plan, .. }) = compiled(entry) else { return };
     let tools = plan.bind(catalog);
     for tool in tools.list() {
         assert!(is_json(tool.json()), "{}", tool.json());
-        assert!(tool.name() != "s" && !tool.json().contains(CANARY), "{}", tool.json());
+        assert!(tool.name() == "v" && !tool.json().contains(CANARY), "{}", tool.json());
     }
     for arguments in [
         r#"{"secret":"CALLER"}"#,
