@@ -58,7 +58,11 @@ pub struct Head {
 
 /// How an answer over plain HTTP/1 was read: its head, and then the body and whether it ended. `None` while there is no whole head;
 /// an error where it cannot be read.
-pub type Read = Result<Option<(Head, Result<(Vec<u8>, bool), ()>)>, ()>;
+pub type Read = Result<Option<(Head, Result<(Vec<u8>, bool), Unreadable>)>, Unreadable>;
+
+/// It cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreadable;
 
 /// Reads an answer that arrives in these parts.
 pub fn answer<'c>(parts: impl IntoIterator<Item = &'c [u8]>) -> Read {
@@ -73,9 +77,9 @@ pub fn answer<'c>(parts: impl IntoIterator<Item = &'c [u8]>) -> Read {
             None => looked_at = seen.len().saturating_sub(3),
         }
     };
-    let (first, rest) = seen.split_at_checked(end).ok_or(())?;
-    let said = head::read(first).map_err(|_| ())?;
-    let body = wire::body_of(said.length, rest, parts).map_err(|_| ());
+    let (first, rest) = seen.split_at_checked(end).ok_or(Unreadable)?;
+    let said = head::read(first).map_err(|_| Unreadable)?;
+    let body = wire::body_of(said.length, rest, parts).map_err(|_| Unreadable);
     let length = if let Length::Exactly(length) = said.length { Some(length) } else { None };
     let head = Head { status: said.status.as_u16(), end, length, chunked: said.length == Length::Chunked, stays_open: said.stays_open };
     Ok(Some((head, body)))

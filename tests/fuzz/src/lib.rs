@@ -122,7 +122,7 @@ pub fn main(targets: &'static [Target]) -> ExitCode {
             let named = |target: &Target| {
                 names.is_empty() || names.iter().any(|name| if exact { target.name == name } else { target.name.contains(name.as_str()) })
             };
-            for name in wishes.only.iter().filter(|name| !targets.iter().any(|target| target.name == **name)) {
+            if let Some(name) = wishes.only.iter().find(|name| !targets.iter().any(|target| target.name == **name)) {
                 eprintln!("there is no target {name}: {}", targets.iter().map(|target| target.name).collect::<Vec<_>>().join(", "));
                 return ExitCode::FAILURE;
             }
@@ -213,7 +213,18 @@ impl Campaign {
     fn new(target: &'static Target, wishes: Wishes) -> Campaign {
         let pool = corpus::load(target.name);
         let note = std::fs::create_dir_all(report::folder()).and_then(|()| File::create(note_of(target.name))).ok();
-        Campaign { target, wishes, coverage: Coverage::new(), known: pool.len(), pool, note, noted: Vec::new(), slowest: Duration::ZERO, memory: 0, count: 0 }
+        Campaign {
+            target,
+            wishes,
+            coverage: Coverage::new(),
+            known: pool.len(),
+            pool,
+            note,
+            noted: Vec::new(),
+            slowest: Duration::ZERO,
+            memory: 0,
+            count: 0,
+        }
     }
 
     fn run(mut self) -> Value {

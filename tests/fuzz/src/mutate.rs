@@ -5,9 +5,53 @@ use serde_json::{Value, json};
 
 /// Pieces that mean something somewhere.
 pub const WORDS: &[&str] = &[
-    "{", "}", "[", "]", ",", ":", "\"", "\\", "null", "true", "false", "-0", "1e400", "0.1", "18446744073709551616", "9007199254740993", "\\u0061",
-    "\\ud800", "\\ud83c\\udf89", "\\u0000", "\u{200b}", "K", "ſ", "é", "🎉", "$", "'", "..", "-1", "(", ")", "((((", "\n", "\r\n", "\r", "\n\n", " ",
-    "\t", "\u{feff}", "\0", "\x7f", "0", "9", "a", "secret", "```json\n", "```",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "\\",
+    "null",
+    "true",
+    "false",
+    "-0",
+    "1e400",
+    "0.1",
+    "18446744073709551616",
+    "9007199254740993",
+    "\\u0061",
+    "\\ud800",
+    "\\ud83c\\udf89",
+    "\\u0000",
+    "\u{200b}",
+    "K",
+    "ſ",
+    "é",
+    "🎉",
+    "$",
+    "'",
+    "..",
+    "-1",
+    "(",
+    ")",
+    "((((",
+    "\n",
+    "\r\n",
+    "\r",
+    "\n\n",
+    " ",
+    "\t",
+    "\u{feff}",
+    "\0",
+    "\x7f",
+    "0",
+    "9",
+    "a",
+    "secret",
+    "```json\n",
+    "```",
 ];
 
 /// Keys and values that mean something to every JSON target.
@@ -47,8 +91,8 @@ pub fn bytes(pool: &[Vec<u8>], words: &[&str], longest: usize, random: &mut Rand
                 let end = (at..input.len()).find(|i| !input[*i].is_ascii_alphanumeric()).unwrap_or(input.len());
                 input.splice(at..end, word(words, random).bytes());
             }
-            7 if at < input.len() => input[at] = (random.next() & 0xff) as u8,
-            _ if at < input.len() => input[at] = (random.next() & 0x7f) as u8,
+            7 if at < input.len() => input[at] = (random.number() & 0xff) as u8,
+            _ if at < input.len() => input[at] = (random.number() & 0x7f) as u8,
             _ => {}
         }
         input.truncate(longest);
@@ -57,7 +101,7 @@ pub fn bytes(pool: &[Vec<u8>], words: &[&str], longest: usize, random: &mut Rand
 }
 
 fn word<'w>(words: &'w [&'w str], random: &mut Random) -> &'w str {
-    if words.is_empty() || random.below(2) == 0 { *random.pick::<&str>(WORDS) } else { *random.pick::<&str>(words) }
+    if words.is_empty() || random.below(2) == 0 { random.pick::<&str>(WORDS) } else { random.pick::<&str>(words) }
 }
 
 /// What was found of late is less well known: half of the time it is tried first.

@@ -32,7 +32,9 @@ pub fn run(bytes: &[u8]) {
     assert!(is_json(&sent), "{sent}");
     let value = |text: &str| serde_json::from_str::<Value>(text).ok();
     // Numbers that only text can hold are forwarded as they are, and no business of another reader.
-    let (Some(sent), Some(args), Some(hide), Some(defaults)) = (value(&sent), value(part("args", "{}")), value(hide), value(defaults)) else { return };
+    let (Some(sent), Some(args), Some(hide), Some(defaults)) = (value(&sent), value(part("args", "{}")), value(hide), value(defaults)) else {
+        return;
+    };
     let defaults: Vec<(Vec<Field>, &Value)> =
         defaults.as_object().into_iter().flatten().filter_map(|(path, value)| Some((fields::steps(path)?, value))).collect();
     for hidden in hide.as_array().into_iter().flatten().filter_map(Value::as_str).filter_map(fields::steps) {
@@ -43,7 +45,8 @@ pub fn run(bytes: &[u8]) {
     }
     for (path, wanted) in &defaults {
         let alone = !defaults.iter().any(|(other, _)| other != path && (other.starts_with(path) || path.starts_with(other)));
-        let hidden = hide.as_array().into_iter().flatten().filter_map(Value::as_str).filter_map(fields::steps).any(|hidden| path.starts_with(&hidden));
+        let hidden =
+            hide.as_array().into_iter().flatten().filter_map(Value::as_str).filter_map(fields::steps).any(|hidden| path.starts_with(&hidden));
         if hidden && alone && !path.contains(&Field::Each) {
             let found = fields::at(&sent, path);
             let [found] = found.as_slice() else { panic!("{path:?} is forced and not there: {args} became {sent}") };

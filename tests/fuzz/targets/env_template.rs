@@ -4,7 +4,25 @@ use crate::world::CANARY;
 use std::path::Path;
 use transom_registry::template::{Environment, Expanded, expand, is_one_placeholder};
 
-pub const WORDS: &[&str] = &["${", "}", "$<", ">", "$$", ":-", ":?", "${A}", "$<A>", "${KEY:-x}", "${MISSING:?m}", "${env.A}", "${env:KEY}", "${file:/run/x}", "A", "KEY", "file:"];
+pub const WORDS: &[&str] = &[
+    "${",
+    "}",
+    "$<",
+    ">",
+    "$$",
+    ":-",
+    ":?",
+    "${A}",
+    "$<A>",
+    "${KEY:-x}",
+    "${MISSING:?m}",
+    "${env.A}",
+    "${env:KEY}",
+    "${file:/run/x}",
+    "A",
+    "KEY",
+    "file:",
+];
 
 /// Every variable and every file has this value.
 struct Says<'v>(&'v str);

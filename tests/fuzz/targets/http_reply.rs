@@ -5,8 +5,24 @@ use crate::sse_decode::pieces;
 use transom_upstream::fuzzing::{Head, answer};
 
 pub const WORDS: &[&str] = &[
-    "HTTP/1.1 200 OK\r\n", "HTTP/1.0 200\r\n", "\r\n\r\n", "content-length: ", "Content-Length: 5\r\n", "transfer-encoding: chunked\r\n", "connection: close\r\n",
-    "connection: keep-alive\r\n", "5\r\nhello\r\n", "0\r\n\r\n", "A;x=y\r\n", "204", "304", "100", "gzip", " ", "ffffffffffffffff", "\r\n ",
+    "HTTP/1.1 200 OK\r\n",
+    "HTTP/1.0 200\r\n",
+    "\r\n\r\n",
+    "content-length: ",
+    "Content-Length: 5\r\n",
+    "transfer-encoding: chunked\r\n",
+    "connection: close\r\n",
+    "connection: keep-alive\r\n",
+    "5\r\nhello\r\n",
+    "0\r\n\r\n",
+    "A;x=y\r\n",
+    "204",
+    "304",
+    "100",
+    "gzip",
+    " ",
+    "ffffffffffffffff",
+    "\r\n ",
 ];
 
 pub fn run(bytes: &[u8]) {

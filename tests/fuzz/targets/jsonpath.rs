@@ -6,13 +6,42 @@ use crate::world::is_json;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 use transom_json::{Json, Limits, Tree, check, write};
-use transom_registry::path::{Document, Forms, Indexed, Path, Rules};
 use transom_registry::path::Found;
+use transom_registry::path::{Document, Forms, Indexed, Path, Rules};
 use transom_registry::result::{Projection, Shaping};
 
 pub const WORDS: &[&str] = &[
-    "$", "$.", "$..", "[*]", "[?", "@.", "@", "&&", "||", "!", "==", "<=", ">", "'a'", "\"b\"", "[0]", "[-1]", "[1:3]", "[::2]", "[::-1]", "length(", "count(",
-    "match(", "search(", "value(", ".a", ".b", "..*", "['\\u0061']", "null", "1e3",
+    "$",
+    "$.",
+    "$..",
+    "[*]",
+    "[?",
+    "@.",
+    "@",
+    "&&",
+    "||",
+    "!",
+    "==",
+    "<=",
+    ">",
+    "'a'",
+    "\"b\"",
+    "[0]",
+    "[-1]",
+    "[1:3]",
+    "[::2]",
+    "[::-1]",
+    "length(",
+    "count(",
+    "match(",
+    "search(",
+    "value(",
+    ".a",
+    ".b",
+    "..*",
+    "['\\u0061']",
+    "null",
+    "1e3",
 ];
 
 pub fn run(bytes: &[u8]) {

@@ -7,8 +7,25 @@ use transom_json::{Fault, Json, Kind, Limits, Tree, check};
 use transom_protocol::{Malformed, Message};
 
 pub const WORDS: &[&str] = &[
-    "jsonrpc", "2.0", "id", "method", "params", "result", "error", "name", "arguments", "_meta", "uri", "progressToken", "tools/call", "initialize", "ping",
-    "notifications/cancelled", "n\\u0061me", "code", "message",
+    "jsonrpc",
+    "2.0",
+    "id",
+    "method",
+    "params",
+    "result",
+    "error",
+    "name",
+    "arguments",
+    "_meta",
+    "uri",
+    "progressToken",
+    "tools/call",
+    "initialize",
+    "ping",
+    "notifications/cancelled",
+    "n\\u0061me",
+    "code",
+    "message",
 ];
 
 const LIMITS: Limits = Limits { depth: 16, nodes: 200, key: 64, duplicate_keys: false };

@@ -98,7 +98,9 @@ impl World {
         match what % 16 {
             0..=2 => self.call(newest, which),
             // An answer, right or wrong, to whichever call: it may have ended long ago.
-            3 | 4 => self.answer(which, |id| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"n":{which}}}}}"#), Some(Ok(format!("{{\"n\":{which}}}")))),
+            3 | 4 => {
+                self.answer(which, |id| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"n":{which}}}}}"#), Some(Ok(format!("{{\"n\":{which}}}"))))
+            }
             5 => self.answer(which, |id| format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":1}}}}"#), Some(Err(r#"{"code":1}"#.into()))),
             6 => self.answer(which, |id| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#), None),
             7 => self.leave(which),
@@ -109,9 +111,15 @@ impl World {
             11 => self.say(which, "no JSON at all".into()),
             12 => {
                 let token = self.calls.get(which % self.calls.len().max(1)).map_or_else(|| "1".to_owned(), |call| text(&call.ident));
-                self.say(which, format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#));
+                self.say(
+                    which,
+                    format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#),
+                );
             }
-            13 => self.say(which, format!(r#"{{"jsonrpc":"2.0","id":{which},"method":"{}"}}"#, if which % 2 == 0 { "ping" } else { "sampling/createMessage" })),
+            13 => self.say(
+                which,
+                format!(r#"{{"jsonrpc":"2.0","id":{which},"method":"{}"}}"#, if which.is_multiple_of(2) { "ping" } else { "sampling/createMessage" }),
+            ),
             14 => self.close(which % self.connections.len()),
             // A new connection takes over; calls of the old one go on.
             _ if self.connections.len() < 4 => self.connections.push(Connection::new()),
@@ -123,7 +131,7 @@ impl World {
         if self.calls.iter().filter(|call| call.waits()).count() >= CALLS || self.calls.len() >= 4 * CALLS {
             return;
         }
-        let cancels = which % 2 == 0;
+        let cancels = which.is_multiple_of(2);
         // No clock is looked at before the story is over: until then it waits like any other. Waiting for the clock takes
         // longer than all the rest, so it is rare.
         let hasty = which % 64 >= 62;

@@ -8,9 +8,55 @@ use transom_registry::path::Rules;
 use transom_registry::result::{Errors, OnMissing, Outcome, Projection, Shaping};
 
 pub const WORDS: &[&str] = &[
-    "schema", "reply", "type", "object", "array", "string", "number", "integer", "boolean", "null", "properties", "items", "required", "sourceField", "coalesce",
-    "template", "vars", "literal", "$.a", "$.a.t", "$..n", "$.l[*]", "$.l[?@.x]", "$", "$.p", "$.q[0]", "{x}-{y}", "x", "y", "a", "t", "n", "l", "p", "q", "k",
-    "additionalProperties", "enum", "const", "default", "isError", "content", "structuredContent", "$ref", "#/$defs/T", "$defs", "T", "1e400", "minimum",
+    "schema",
+    "reply",
+    "type",
+    "object",
+    "array",
+    "string",
+    "number",
+    "integer",
+    "boolean",
+    "null",
+    "properties",
+    "items",
+    "required",
+    "sourceField",
+    "coalesce",
+    "template",
+    "vars",
+    "literal",
+    "$.a",
+    "$.a.t",
+    "$..n",
+    "$.l[*]",
+    "$.l[?@.x]",
+    "$",
+    "$.p",
+    "$.q[0]",
+    "{x}-{y}",
+    "x",
+    "y",
+    "a",
+    "t",
+    "n",
+    "l",
+    "p",
+    "q",
+    "k",
+    "additionalProperties",
+    "enum",
+    "const",
+    "default",
+    "isError",
+    "content",
+    "structuredContent",
+    "$ref",
+    "#/$defs/T",
+    "$defs",
+    "T",
+    "1e400",
+    "minimum",
 ];
 
 /// What the fixed projection takes: `a.t`, every `n`, `x` of the elements of `l`, `p` and the first of `q`.
@@ -105,7 +151,8 @@ fn takes_scalars_only(schema: Json<'_>) -> bool {
 
 fn is_narrow(schema: &Value) -> bool {
     let plain = |path: &Value| {
-        path.as_str().is_some_and(|path| path.starts_with('$') && !path.contains(['*', '?', ':', '\\', ',']) && !path.contains("..") && !path.contains("zz"))
+        path.as_str()
+            .is_some_and(|path| path.starts_with('$') && !path.contains(['*', '?', ':', '\\', ',']) && !path.contains("..") && !path.contains("zz"))
     };
     if schema.get("$ref").is_some() || schema.get("sourceField").is_some_and(|path| !plain(path)) {
         return false;

@@ -17,20 +17,29 @@ pub fn run(bytes: &[u8]) {
     // What the gateway would not take from a target is nothing to hide in.
     let Some(catalog) = catalog(schema) else { return };
     // The long way round takes as long as all the rest: every other input goes it.
-    if bytes.len() % 2 == 0 {
+    if bytes.len().is_multiple_of(2) {
         through_the_registry(&catalog);
     }
 
-    let (Ok(source), Ok(hide), Ok(value)) =
-        (serde_json::from_str::<Value>(schema), serde_json::from_str::<Value>(part("hide", "[]")), serde_json::from_str::<Value>(part("value", "{}")))
-    else {
+    let (Ok(source), Ok(hide), Ok(value)) = (
+        serde_json::from_str::<Value>(schema),
+        serde_json::from_str::<Value>(part("hide", "[]")),
+        serde_json::from_str::<Value>(part("value", "{}")),
+    ) else {
         return;
     };
     let tree = Tree::from(Json::trusted(schema));
     for path in hide.as_array().into_iter().flatten().filter_map(Value::as_str) {
         let (Ok(hidden), Some(steps)) = (FieldPath::parse(path), fields::steps(path)) else { continue };
         let defaults = [DefaultValue { path: &hidden, value: None }];
-        let wanted = |source| Wanted { source, replacement: None, renames: &[], hidden: std::slice::from_ref(&hidden), defaults: &defaults, hide_defaulted: false };
+        let wanted = |source| Wanted {
+            source,
+            replacement: None,
+            renames: &[],
+            hidden: std::slice::from_ref(&hidden),
+            defaults: &defaults,
+            hide_defaulted: false,
+        };
         let Ok(shown) = show(&wanted(&tree)) else { continue };
         if shown.notices.iter().any(|notice| matches!(notice, Notice::NothingToHide { .. })) {
             continue;

@@ -3,7 +3,8 @@
 
 use transom_protocol::sse::{Decoder, Event, TooLarge, event};
 
-pub const WORDS: &[&str] = &["data:", "data: ", "event: ", "event: endpoint\n", "id: 1\n", "retry: 0\n", ": hi\n", "\n\n", "\r\n\r\n", "\r\r", "\u{feff}", "data"];
+pub const WORDS: &[&str] =
+    &["data:", "data: ", "event: ", "event: endpoint\n", "id: 1\n", "retry: 0\n", ": hi\n", "\n\n", "\r\n\r\n", "\r\r", "\u{feff}", "data"];
 
 const LIMIT: usize = 64;
 
