@@ -54,8 +54,9 @@ bench: ## CPU per request against a bare proxy; BENCH="--seconds 10 --rounds 5" 
 microbench: ## what the registry engine costs, beside a plain parse
 	cargo bench -p transom-registry --bench engine
 
-fuzz: ## fuzzes the registry engine; EXECUTIONS=1000000 or SECONDS=60 for each target, ONLY=name for one
-	cargo test --release -p transom-registry --test fuzz
+fuzz: ## every fuzz target; SECONDS=60 or EXECUTIONS=1000000 each, ONLY=a,b, SEED=n, GROW=1 keeps what is new
+	FUZZ_SECONDS=$(or $(SECONDS),$(if $(EXECUTIONS),,10)) FUZZ_EXECUTIONS=$(EXECUTIONS) FUZZ_ONLY=$(ONLY) FUZZ_SEED=$(SEED) FUZZ_GROW=$(GROW) \
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/instrument cargo test --workspace --test fuzz
 
 load: ## sessions, slow clients, large bodies, overload, counted; SHORT=1 for a minute, ONLY=T17,T23, SESSIONS=, NAMES=, MINUTES=
 	cargo build --release --workspace --bins

@@ -239,6 +239,9 @@ async fn a_compressed_body_is_415() {
     let (a, gateway) = one().await;
     for coding in ["gzip", "br", "deflate", "zstd", "gzip, gzip"] {
         assert_eq!(gateway.post_mcp(&[("content-encoding", coding)], CALL).await.status, 415, "{coding}");
+        // Said in a second header, it is said.
+        let hidden = [("content-encoding", "identity"), ("content-encoding", coding)];
+        assert_eq!(gateway.post_mcp(&hidden, CALL).await.status, 415, "identity and {coding}");
     }
     assert!(a.calls().is_empty());
 }

@@ -11,6 +11,8 @@ pub mod bridge;
 pub mod changes;
 pub mod config;
 pub mod dispatch;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod generation;
 pub mod hub;
 pub mod limits;

@@ -14,6 +14,8 @@ use tokio::time::timeout;
 
 /// Messages that may wait; more than there are places for calls.
 const BACKLOG: usize = 512;
+/// What may wait of one message: the rest of it, and the end of its line.
+const PIECES: usize = 2;
 /// Bytes that may wait.
 const BACKLOG_BYTES: usize = 64 << 20;
 
@@ -32,8 +34,11 @@ struct State {
 
 impl Inlet {
     pub(crate) fn new(stdin: ChildStdin) -> io::Result<Inlet> {
-        let pipe = pipe::Sender::from_owned_fd(stdin.into_owned_fd()?)?;
-        Ok(Inlet { state: Mutex::new(State { pipe: Some(Arc::new(pipe)), backlog: VecDeque::new(), bytes: 0 }), work: Notify::new() })
+        Ok(Inlet::of(pipe::Sender::from_owned_fd(stdin.into_owned_fd()?)?))
+    }
+
+    pub(crate) fn of(pipe: pipe::Sender) -> Inlet {
+        Inlet { state: Mutex::new(State { pipe: Some(Arc::new(pipe)), backlog: VecDeque::new(), bytes: 0 }), work: Notify::new() }
     }
 
     /// Writes a message as one line, or keeps it to be written. `Err` says why it will never be.
@@ -41,7 +46,7 @@ impl Inlet {
         let message = one_line(message);
         let mut state = self.state();
         let Some(pipe) = state.pipe.clone() else { return Err("its input is closed".into()) };
-        if state.backlog.len() >= BACKLOG || state.bytes + message.len() > BACKLOG_BYTES {
+        if state.backlog.len() >= BACKLOG * PIECES || state.bytes + message.len() > BACKLOG_BYTES {
             return Err("it does not read what it is sent".into());
         }
         let mut written = 0;
@@ -128,4 +133,19 @@ fn one_line(message: &Bytes) -> Bytes {
         return message.clone();
     }
     message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_child_that_reads_nothing_is_kept_as_many_messages_as_may_wait_and_no_more() {
+        let (pipe, _reader) = pipe::pipe().unwrap();
+        let inlet = Inlet::of(pipe);
+        let message = Bytes::from(vec![b'x'; 1024]);
+        let taken = (0..2 * BACKLOG).take_while(|_| inlet.write(&message).is_ok()).count();
+        // What the pipe itself holds comes on top.
+        assert!((BACKLOG..BACKLOG + 128).contains(&taken), "{taken}");
+    }
 }

@@ -9,6 +9,8 @@
 //! mux runs over) · `outgoing` and `road` (what goes to a target and what comes back during a call).
 
 pub mod call;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod outbox;
 pub mod spec;
 pub mod state;

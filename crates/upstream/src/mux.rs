@@ -8,6 +8,7 @@ use crate::deadline::Deadline;
 use crate::down::Down;
 use crate::ears::{Ears, fault};
 use crate::failure::{Answer, Failure};
+use crate::fuzzing::Held;
 use crate::ident::Ident;
 use crate::inlet::Inlet;
 use crate::outgoing;
@@ -364,6 +365,12 @@ impl Mux {
         for waiter in waiters.into_values() {
             let _gone = waiter.answer.send(Err(Failure::Lost(reason.clone())));
         }
+    }
+
+    /// What is still in the books.
+    pub(crate) fn held(&self) -> Held {
+        let pending = self.pending();
+        Held { waiting: pending.waiters.len(), given_up: pending.given_up.len(), questions: self.questions.load(Ordering::Relaxed) }
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {

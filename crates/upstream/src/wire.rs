@@ -360,6 +360,22 @@ fn chunk_size(line: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, |size, byte| Some(size << 4 | u64::from(char::from(*byte).to_digit(16)?)))
 }
 
+/// For the fuzzer: the body after a head, in what was read with it and what arrives in these parts, and whether it ended.
+pub(crate) fn body_of<'c>(length: Length, first: &[u8], parts: impl Iterator<Item = &'c [u8]>) -> Result<(Vec<u8>, bool), Failure> {
+    let (mut fresh, mut body, mut rest) = (BytesMut::from(first), Vec::new(), Rest::from(length));
+    let mut parts = parts.fuse();
+    loop {
+        match take(&mut fresh, &mut rest)? {
+            Taken::Piece(piece) => body.extend_from_slice(&piece),
+            Taken::End => return Ok((body, true)),
+            Taken::More => match parts.next() {
+                Some(part) => fresh.extend_from_slice(part),
+                None => return Ok((body, false)),
+            },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

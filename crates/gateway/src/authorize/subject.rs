@@ -68,9 +68,9 @@ impl Subject {
         Subject { kind: Kind::Resource, members }
     }
 
-    /// A thing of this kind with these members, JSON.
-    #[cfg(test)]
-    pub(super) fn with(kind: Kind, members: &[(&'static str, &str)]) -> Subject {
+    /// A thing of this kind with these members, JSON; for tests and the fuzzer.
+    #[doc(hidden)]
+    pub fn with(kind: Kind, members: &[(&'static str, &str)]) -> Subject {
         let members = members.iter().filter_map(|(name, json)| Some((*name, boxed(whole(Json::trusted(json)))?))).collect();
         Subject { kind, members }
     }

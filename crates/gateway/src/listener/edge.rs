@@ -220,7 +220,7 @@ fn place(path: &str) -> Option<Place> {
 }
 
 /// What intermediaries could read in two ways is not read at all.
-fn check_framing(headers: &HeaderMap, version: http::Version) -> Result<(), Failure> {
+pub(crate) fn check_framing(headers: &HeaderMap, version: http::Version) -> Result<(), Failure> {
     let twice = |name| headers.get_all(name).iter().nth(1).is_some();
     let coding = headers.get(header::TRANSFER_ENCODING);
     let odd_coding = coding.is_some_and(|coding| {
@@ -233,8 +233,9 @@ fn check_framing(headers: &HeaderMap, version: http::Version) -> Result<(), Fail
     Ok(())
 }
 
-fn check_content(headers: &HeaderMap) -> Result<(), Failure> {
-    if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+/// What a body must call itself to be read.
+pub(crate) fn check_content(headers: &HeaderMap) -> Result<(), Failure> {
+    if headers.get_all(header::CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(Failure::rejected(Reject::ContentEncoding, "Compressed request bodies are not accepted"));
     }
     if headers.get_all(header::CONTENT_TYPE).iter().count() > 1 {

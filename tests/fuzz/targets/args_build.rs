@@ -1,0 +1,76 @@
+//! `{schema, hide, defaults, args}`: of what is hidden nothing comes from the caller; what the registry forces is there; and what
+//! the source gets is valid to the source, as far as the caller and not the registry is to blame.
+
+use crate::fields::{self, Step as Field};
+use crate::world::{CANARY, catalog, compiled, is_json, read};
+use serde_json::Value;
+use transom_json::Json;
+use transom_registry::{Compiled, Refusal, Step};
+
+pub fn run(bytes: &[u8]) {
+    let Some(input) = read(bytes) else { return };
+    let part = |key: &str, absent: &'static str| input.get(key).map_or(absent, Json::raw);
+    let (schema, hide, defaults) = (part("schema", "{}"), part("hide", "[]"), part("defaults", "{}"));
+    let Some(catalog) = catalog(schema) else { return };
+    let entry = format!(r#"{{"tools":[{{"name":"v","source":{{"target":"t","tool":"s"}},"hideFields":{hide},"defaults":{defaults}}}]}}"#);
+    let Some(Compiled { plan, .. }) = compiled(&entry) else { return };
+    let tools = plan.bind(&catalog);
+    if tools.get("v").is_none() {
+        return;
+    }
+    let sent = match tools.call("v", input.get("args")) {
+        Ok(Step::Call(call)) => String::from_utf8(call.arguments).expect("arguments are text"),
+        Ok(_) => return,
+        Err(Refusal::Arguments { result, violations, .. }) => {
+            let result = String::from_utf8(result).expect("a refusal is text");
+            assert!(is_json(&result) && !result.contains(CANARY), "{result}");
+            assert!(!violations.is_empty(), "refused without a reason");
+            return;
+        }
+        Err(_) => return,
+    };
+    assert!(is_json(&sent), "{sent}");
+    let value = |text: &str| serde_json::from_str::<Value>(text).ok();
+    // Numbers that only text can hold are forwarded as they are, and no business of another reader.
+    let (Some(sent), Some(args), Some(hide), Some(defaults)) = (value(&sent), value(part("args", "{}")), value(hide), value(defaults)) else {
+        return;
+    };
+    let defaults: Vec<(Vec<Field>, &Value)> =
+        defaults.as_object().into_iter().flatten().filter_map(|(path, value)| Some((fields::steps(path)?, value))).collect();
+    for hidden in hide.as_array().into_iter().flatten().filter_map(Value::as_str).filter_map(fields::steps) {
+        assert!(!fields::has_folded(&args, &hidden), "{hidden:?} came from the caller: {args} became {sent}");
+        if !defaults.iter().any(|(path, _)| path.starts_with(&hidden) || hidden.starts_with(path)) {
+            assert!(fields::at(&sent, &hidden).is_empty(), "{hidden:?} is there: {args} became {sent}");
+        }
+    }
+    for (path, wanted) in &defaults {
+        let alone = !defaults.iter().any(|(other, _)| other != path && (other.starts_with(path) || path.starts_with(other)));
+        let hidden =
+            hide.as_array().into_iter().flatten().filter_map(Value::as_str).filter_map(fields::steps).any(|hidden| path.starts_with(&hidden));
+        if hidden && alone && !path.contains(&Field::Each) {
+            let found = fields::at(&sent, path);
+            let [found] = found.as_slice() else { panic!("{path:?} is forced and not there: {args} became {sent}") };
+            if !wanted.to_string().contains('$') {
+                assert_eq!(found, wanted, "{path:?}: {args} became {sent}");
+            }
+        }
+    }
+    valid_to_the_source(schema, &sent, &args, &defaults);
+}
+
+fn valid_to_the_source(schema: &str, sent: &Value, args: &Value, defaults: &[(Vec<Field>, &Value)]) {
+    let Ok(schema) = serde_json::from_str::<Value>(schema) else { return };
+    let Ok(validator) = jsonschema::validator_for(&schema) else { return };
+    // What the registry writes may be wrong, and so may be whatever holds it.
+    for error in validator.iter_errors(sent) {
+        let place = error.instance_path().to_string();
+        let place: Vec<&str> = place.split('/').skip(1).collect();
+        let touches = |path: &[Field]| {
+            path.iter().zip(&place).all(|(step, at)| match step {
+                Field::Member(name) => name == at,
+                Field::Each => at.parse::<usize>().is_ok(),
+            })
+        };
+        assert!(defaults.iter().any(|(path, _)| touches(path)), "{args} became {sent}, which the source refuses: {error}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Field paths on values, written anew here so that a mistake of the engine cannot hide behind the same mistake in its test.
+
+use serde_json::Value;
+
+/// A step of `a.b[].c`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Member(String),
+    Each,
+}
+
+/// The steps of a path of plain names; `None` for anything more artful.
+pub fn steps(path: &str) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    for part in path.split('.') {
+        let name = part.trim_end_matches("[]");
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
+            return None;
+        }
+        steps.push(Step::Member(name.to_owned()));
+        steps.extend((0..(part.len() - name.len()) / 2).map(|_| Step::Each));
+    }
+    Some(steps)
+}
+
+/// Everything at the end of these steps.
+pub fn at<'v>(value: &'v Value, steps: &[Step]) -> Vec<&'v Value> {
+    steps.iter().fold(vec![value], |found, step| match step {
+        Step::Member(name) => found.into_iter().filter_map(|value| value.as_object()?.get(name)).collect(),
+        Step::Each => found.into_iter().filter_map(Value::as_array).flatten().collect(),
+    })
+}
+
+/// Whether something is at the end of these steps, by a reader to whom keys are the same in any case.
+pub fn has_folded(value: &Value, steps: &[Step]) -> bool {
+    let found = steps.iter().fold(vec![value], |found, step| match step {
+        Step::Member(name) => {
+            let members = found.into_iter().filter_map(Value::as_object).flatten();
+            members.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
+        }
+        Step::Each => found.into_iter().filter_map(Value::as_array).flatten().collect(),
+    });
+    !found.is_empty()
+}
+
+/// The value with something at the end of these steps, whatever stands in the way.
+pub fn with(value: &Value, steps: &[Step], end: &Value) -> Value {
+    let Some((step, rest)) = steps.split_first() else { return end.clone() };
+    match step {
+        Step::Member(name) => {
+            let mut members = value.as_object().cloned().unwrap_or_default();
+            let inner = with(members.get(name).unwrap_or(&Value::Null), rest, end);
+            members.insert(name.clone(), inner);
+            Value::Object(members)
+        }
+        Step::Each => {
+            let mut elements = value.as_array().cloned().unwrap_or_default();
+            let inner = with(elements.first().unwrap_or(&Value::Null), rest, end);
+            if elements.is_empty() {
+                elements.push(inner);
+            } else {
+                elements[0] = inner;
+            }
+            Value::Array(elements)
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Chunk borders change nothing; what a decoder holds stays below its limit; what we write as an event we read back.
+//! The first bytes say where to split, the rest is the stream.
+
+use transom_protocol::sse::{Decoder, Event, TooLarge, event};
+
+pub const WORDS: &[&str] =
+    &["data:", "data: ", "event: ", "event: endpoint\n", "id: 1\n", "retry: 0\n", ": hi\n", "\n\n", "\r\n\r\n", "\r\r", "\u{feff}", "data"];
+
+const LIMIT: usize = 64;
+
+fn decode<'c>(chunks: impl IntoIterator<Item = &'c [u8]>, limit: usize) -> (Vec<Event>, Result<(), TooLarge>) {
+    let mut decoder = Decoder::new(limit);
+    let mut events = Vec::new();
+    for chunk in chunks {
+        if let Err(large) = decoder.push(chunk, &mut events) {
+            return (events, Err(large));
+        }
+    }
+    (events, Ok(()))
+}
+
+/// The stream in pieces as long as these bytes say, again and again.
+pub fn pieces<'s>(mut stream: &'s [u8], lengths: &[u8]) -> Vec<&'s [u8]> {
+    let mut pieces = Vec::new();
+    let mut lengths = lengths.iter().cycle();
+    while !stream.is_empty() {
+        let length = lengths.next().map_or(1, |length| usize::from(*length).max(1)).min(stream.len());
+        let (piece, rest) = stream.split_at(length);
+        pieces.push(piece);
+        stream = rest;
+    }
+    pieces
+}
+
+pub fn run(bytes: &[u8]) {
+    let (lengths, stream) = bytes.split_at(bytes.len().min(4));
+    for limit in [LIMIT, 1 << 20] {
+        let whole = decode([stream], limit);
+        assert_eq!(decode(pieces(stream, lengths), limit), whole, "split by {lengths:?}, limit {limit}");
+        assert_eq!(decode(stream.chunks(1), limit), whole, "byte by byte, limit {limit}");
+        for event in &whole.0 {
+            assert!(event.data.len() <= limit, "an event of {} bytes", event.data.len());
+        }
+    }
+    let (read, outcome) = decode([&event(stream)[..]], 1 << 20);
+    assert_eq!(outcome, Ok(()));
+    let [only] = read.as_slice() else { panic!("one message became {} events", read.len()) };
+    assert_eq!(only.name, "message");
+    let line = |byte: &u8| if *byte == b'\r' { b'\n' } else { *byte };
+    assert_eq!(only.data, stream.iter().map(line).collect::<Vec<u8>>());
+}
