@@ -25,7 +25,6 @@ use transom_protocol::json::{Json, Key, Kind, Tree};
 use transom_protocol::message::Params;
 use transom_protocol::write::{self, Edit};
 use transom_protocol::{Era, Method, RpcError, error};
-
 use transom_registry::pin::Pin;
 use transom_upstream::{CallError, FromTarget, Outbox};
 

@@ -99,8 +99,7 @@ pub fn opened(seal: &Seal, binding: &Binding<'_>, params: Params) -> Result<(Par
 /// Whether a client of the legacy era, which has no such thing, sent a state or answers of its own. A target of the modern era
 /// would take them for what we had sealed.
 pub fn smuggled(params: &Params) -> bool {
-    let params = params.json();
-    params.get(MEMBER).is_some() || params.get("inputResponses").is_some()
+    params.json().members().any(|(key, _)| key.is(MEMBER) || key.is("inputResponses"))
 }
 
 #[cfg(test)]

@@ -214,7 +214,9 @@ impl Virtualize {
             (Era::Legacy, Era::Legacy) => can.legacy_tasks && params.json().get("task").is_some_and(|task| task.kind() == Kind::Object),
             _ => false,
         };
-        let book = session.clone().filter(|_| makes_tasks);
+        let book = makes_tasks.then(|| session.clone()).flatten();
+        // A modern target might make one that nobody asked for; a legacy one cannot.
+        let may_make_task = method == Method::CallTool && (makes_tasks || target_era == Era::Modern);
         let source_call = Box::new(SourceCall {
             outbox: context.outbox.clone(),
             context,
@@ -234,7 +236,7 @@ impl Virtualize {
         // Boxed: the way to a target is the largest part of a call's future, and five rooms above would carry it along.
         match Box::pin(next.run(source_call)).await {
             Ok(Answered::Result(result)) => {
-                let Some(task) = (method == Method::CallTool).then(|| tasks::created(&result, target_era)).flatten() else {
+                let Some(task) = may_make_task.then(|| tasks::created(&result, target_era)).flatten() else {
                     return Ok(Outcome::Result(result));
                 };
                 match (makes_tasks, entry, target_era) {

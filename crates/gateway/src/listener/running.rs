@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::oneshot;
 use transom_protocol::json::Json;
-use transom_protocol::{Era, RpcError, error, sse, write};
+use transom_protocol::write::{self, Edit};
+use transom_protocol::{Era, RpcError, error, sse};
 use transom_upstream::{FromTarget, Outbox};
 
 /// A call under way. A modern client that goes away takes its call with it; a legacy one does not: then the call runs on
@@ -151,6 +152,14 @@ impl Road<'_> {
         tasks::related(json, id).map_or(params, Bytes::from)
     }
 
+    /// A notification about the task that the request is about, under the client's id.
+    fn of_task(&self, message: Bytes) -> Bytes {
+        let Some(id) = self.context.about.get().and_then(|about| about.task.as_deref()) else { return message };
+        let json = Json::trusted(std::str::from_utf8(&message).unwrap_or("{}"));
+        let Some(params) = json.get("params").and_then(|params| tasks::related(params, id)) else { return message };
+        write::edited(json, |key, _| if key.is("params") { Edit::Set(&params) } else { Edit::Keep }, &[]).into()
+    }
+
     /// What the target said and nobody has heard yet. A target may say it in one breath with the answer.
     pub fn left(&self) -> Vec<Bytes> {
         std::iter::from_fn(|| self.context.outbox.try_next()).filter_map(|message| self.message(message)).collect()
@@ -167,7 +176,7 @@ impl Road<'_> {
     /// The message for the client's stream; `None` if there is no stream or nothing to send.
     pub fn message(&self, message: FromTarget) -> Option<Bytes> {
         match message {
-            FromTarget::Notification(message) => (self.events && self.wants(&message)).then(|| self.masked(message)),
+            FromTarget::Notification(message) => (self.events && self.wants(&message)).then(|| self.of_task(self.masked(message))),
             FromTarget::Request { method, params, answer } => {
                 let asked = self.ask(&method, &params);
                 let (id, answered) = match asked {
