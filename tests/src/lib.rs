@@ -18,6 +18,7 @@ pub mod process;
 pub mod publisher;
 pub mod stdio;
 pub mod sys;
+pub mod table;
 pub mod target;
 pub mod transcript;
 pub mod wire;
