@@ -135,12 +135,16 @@ impl Stream {
 
     /// The next piece of the body as it came.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
+        timeout(PATIENCE, self.chunk_forever()).await.unwrap_or_else(|_| Err(format!("the body stopped for {PATIENCE:?}")))
+    }
+
+    /// As [`Stream::chunk`], for as long as it takes.
+    pub async fn chunk_forever(&mut self) -> Result<Option<Bytes>, String> {
         loop {
-            match timeout(PATIENCE, self.body.frame()).await {
-                Err(_) => return Err(format!("the body stopped for {PATIENCE:?}")),
-                Ok(None) => return Ok(None),
-                Ok(Some(Err(error))) => return Err(error.to_string()),
-                Ok(Some(Ok(frame))) => {
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(error.to_string()),
+                Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
                     }

@@ -225,7 +225,12 @@ struct LiveStream {
 
 /// A fake server with this name and no tools. Must be called inside a runtime.
 pub fn target(name: &str) -> Target {
-    let port = reusable(SocketAddr::from(([127, 0, 0, 1], 0)));
+    target_at(name, 0)
+}
+
+/// As [`target`], on this port of loopback, which [`hold`] may have taken before.
+pub fn target_at(name: &str, port: u16) -> Target {
+    let port = reusable(SocketAddr::from(([127, 0, 0, 1], port)));
     let addr = port.local_addr().expect("a bound socket has an address");
     let script = Script {
         era: Era::Legacy("2025-11-25"),
@@ -258,6 +263,13 @@ pub fn target(name: &str) -> Target {
     let target = Target(Arc::new(shared));
     target.start();
     target
+}
+
+/// A free port, held so that nobody else gets it: a connection is refused until a [`target_at`] listens there.
+pub fn hold() -> (TcpSocket, u16) {
+    let held = reusable(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let port = held.local_addr().expect("a bound socket has an address").port();
+    (held, port)
 }
 
 fn reusable(addr: SocketAddr) -> TcpSocket {
