@@ -320,6 +320,25 @@ async fn a_resource_update_reaches_its_subscribers_only() {
     eventually("the last one takes the subscription along", || async { a.requests_of("resources/unsubscribe").len() == 1 }).await;
 }
 
+// H10: a URI that only begins like another is another; a part of a resource is told to who subscribed to the whole.
+#[tokio::test]
+async fn an_update_is_not_told_to_who_asked_for_a_uri_that_begins_like_it() {
+    let a = target("a").resource("res://1").resource("res://12");
+    let gateway = gateway().target(&a).start().await;
+    let (one, modern) = (gateway.client().await, gateway.modern().await);
+    let mut stream = one.stream().await;
+    one.request("resources/subscribe", json!({"uri": "mcp://a/res%3A%2F%2F1"})).await.result();
+    let mut listening = modern.listen(json!({"resourceSubscriptions": ["mcp://a/res%3A%2F%2F1"]})).await;
+    eventually("the target was asked", || async { !a.requests_of("resources/subscribe").is_empty() }).await;
+    for uri in ["res://12", "res://1/part"] {
+        a.broadcast("notifications/resources/updated", json!({"uri": uri}));
+    }
+    for stream in [&mut stream, &mut listening] {
+        let told = stream.notification("notifications/resources/updated").await;
+        assert_eq!(told["params"]["uri"], "mcp://a/res%3A%2F%2F1%2Fpart", "the first that is told is the one that is meant");
+    }
+}
+
 // H11
 #[tokio::test]
 async fn equal_progress_tokens_do_not_meet() {

@@ -317,11 +317,10 @@ impl Hub {
         let params = Json::trusted(text);
         let Some(source) = params.get("uri").and_then(Json::string) else { return };
         let Ok(mut inner) = self.inner.lock() else { return };
-        // A server may report a part of what was subscribed to.
         let watchers: HashSet<Watcher> = inner
             .watched
             .iter()
-            .filter(|((of, watched), _)| of == target && (source == watched.as_str() || source.starts_with(watched.as_str())))
+            .filter(|((of, watched), _)| of == target && is_part_of(&source, watched))
             .flat_map(|(_, watchers)| watchers.keys().copied())
             .collect();
         let exposed = write::quoted(&uri::exposed(target, &source));
@@ -343,6 +342,15 @@ impl Hub {
     }
 }
 
+/// Whether a resource is what was subscribed to, or a part of it: a server may report either. `res://1` is no part of `res://12`, nor the other way
+/// round, however much the one begins like the other.
+fn is_part_of(source: &str, watched: &str) -> bool {
+    match source.strip_prefix(watched) {
+        Some(rest) => rest.is_empty() || watched.ends_with('/') || rest.starts_with(['/', '?', '#']),
+        None => false,
+    }
+}
+
 fn uris_of(inner: &Inner, target: &str) -> Vec<String> {
     inner.watched.keys().filter(|(of, _)| of == target).map(|(_, uri)| uri.clone()).collect()
 }
@@ -360,4 +368,27 @@ pub fn notification(method: &str, subscription: Option<&Id>, params: Json<'_>) -
         None => Some(params.raw().as_bytes().to_vec()),
     };
     write::request(None, method, params.as_deref()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // H10
+    #[test]
+    fn a_part_begins_where_the_whole_ends() {
+        for (source, watched, part) in [
+            ("res://1", "res://1", true),
+            ("res://1/a", "res://1", true),
+            ("res://1?q", "res://1", true),
+            ("res://1#top", "res://1", true),
+            ("res://1/a", "res://1/", true),
+            ("res://12", "res://1", false),
+            ("res://1", "res://12", false),
+            ("file:///secrets", "file:///secret", false),
+            ("file:///a", "file:///", true),
+        ] {
+            assert_eq!(is_part_of(source, watched), part, "{source} of {watched}");
+        }
+    }
 }
