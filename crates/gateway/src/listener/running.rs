@@ -41,11 +41,14 @@ impl Future for Running {
     type Output = Result<Bytes, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
-        let Some(future) = self.future.as_mut() else { return Poll::Ready(Err(Failure::Internal)) };
-        let done = std::task::ready!(future.as_mut().poll(cx));
-        self.future = None;
-        self.admitted = None;
-        Poll::Ready(done)
+        // Taken out while it runs: a call that panics is over, and is not run on when this is dropped.
+        let Some(mut future) = self.future.take() else { return Poll::Ready(Err(Failure::Internal)) };
+        let done = future.as_mut().poll(cx);
+        match done {
+            Poll::Pending => self.future = Some(future),
+            Poll::Ready(_) => self.admitted = None,
+        }
+        done
     }
 }
 
@@ -269,4 +272,28 @@ fn stream(running: Running, context: Arc<Context>, form: Form, first: Bytes) -> 
             }
         }
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use std::panic::AssertUnwindSafe;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    // M6, L2: a legacy call outlives its client, but not its own panic.
+    #[tokio::test]
+    async fn a_call_that_panicked_is_not_run_on() {
+        let polled = Arc::new(AtomicUsize::new(0));
+        let counter = polled.clone();
+        let future = std::future::poll_fn(move |_| match counter.fetch_add(1, Relaxed) {
+            0 => panic!("on purpose"),
+            _ => Poll::Ready(Err(Failure::Internal)),
+        });
+        let mut running = Running { future: Some(Box::pin(future)), admitted: None, outlives_client: true };
+        assert!(AssertUnwindSafe(&mut running).catch_unwind().await.is_err());
+        drop(running);
+        tokio::task::yield_now().await;
+        assert_eq!(polled.load(Relaxed), 1);
+    }
 }
