@@ -29,6 +29,8 @@ impl LogFormat {
 /// The most that waits to be written.
 const CAPACITY: usize = 8 * 1024 * 1024;
 const BATCH: Duration = Duration::from_millis(20);
+/// What whoever does not read the log can hold up the end of the process by.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The buffer between whoever logs and the thread that writes.
 pub struct Sink {
@@ -72,6 +74,7 @@ pub fn init(format: LogFormat, level: &str) {
         LogFormat::Text => builder.with_ansi(std::env::var_os("NO_COLOR").is_none()).try_init(),
     };
     drop(set);
+    log_panics();
     if !known && !level.contains(['=', ',']) {
         tracing::warn!(level, "no such log level, using info; there are trace, debug, info, warn, error and off");
     }
@@ -82,11 +85,26 @@ pub fn sink() -> Option<&'static Arc<Sink>> {
     SINK.get()
 }
 
-/// Writes out what waits; called last.
+/// Writes out what waits; called last. If nobody reads it, it stays unsaid: a stop is a stop.
 pub fn flush() {
-    if let Some(sink) = SINK.get() {
+    let Some(sink) = SINK.get().cloned() else { return };
+    let (say, said) = std::sync::mpsc::channel();
+    let spawned = std::thread::Builder::new().name("log-end".into()).spawn(move || {
         sink.flush();
+        // Nobody listens any more if it took too long.
+        let _ = say.send(());
+    });
+    if spawned.is_ok() {
+        let _ = said.recv_timeout(LAST_WORDS);
     }
+}
+
+/// A panic is a line of the log like any other: standard error itself may be blocked, and the words of a panic may hold a value of a request (D3).
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map_or_else(|| "somewhere".to_owned(), ToString::to_string);
+        tracing::error!(place, "a panic; what it happened in has failed, the rest goes on");
+    }));
 }
 
 impl Sink {
