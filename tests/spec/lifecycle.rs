@@ -58,6 +58,23 @@ async fn it_ends_in_order_on_sigterm_and_sigint() {
     }
 }
 
+// M4, T14: whoever does not read the log holds up neither calls nor the end.
+#[tokio::test]
+async fn it_ends_though_nobody_reads_its_log() {
+    let a = target("a").tool("echo", []);
+    let (_unread, log) = std::io::pipe().unwrap();
+    let mut process = process().target(&a).env("LOG_LEVEL", "trace").stderr(log).start_ready().await;
+    let client = process.client().await;
+    // A pipe holds 64 KiB, a call is logged in more than 200 bytes.
+    for n in 0..400 {
+        client.call("echo", json!({"n": n})).await.result();
+    }
+    process.signal(libc::SIGTERM);
+    let start = Instant::now();
+    assert_eq!(process.wait().await.code(), Some(0));
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
 // Must show: SIGTERM with 50 calls of two seconds in flight. T11
 #[tokio::test]
 async fn no_call_in_flight_is_lost_on_sigterm() {
@@ -181,6 +198,21 @@ async fn targets_come_and_go_with_the_config_file() {
     process.rewrite(|config| drop(config["backends"][0]["mcp"]["targets"].as_array_mut().unwrap().drain(1..)));
     eventually("removed targets are gone", || async { client.tool_names().await == ["echo"] }).await;
     eventually("the child is gone too", || async { sys::marked(&mark).is_empty() }).await;
+}
+
+// operations.md 1, T3: whoever writes a file in place empties it first.
+#[tokio::test]
+async fn an_emptied_config_closes_nothing() {
+    let a = target("a").tool("echo", []);
+    let mut process = process().target(&a).start_ready().await;
+    let client = process.client().await;
+    std::fs::write(process.file("config.yaml"), "\n").unwrap();
+    process.signal(libc::SIGHUP);
+    eventually("it is said", || async { process.stderr().contains("it is empty") }).await;
+    assert_eq!(client.tool_names().await, ["echo"]);
+    assert_eq!(a.initializes(), 1, "the connection stayed");
+    process.rewrite(|config| config["backends"][0]["mcp"]["targets"] = json!([]));
+    eventually("a config without targets counts", || async { client.tool_names().await.is_empty() }).await;
 }
 
 // operations.md 1: a mistake is pointed at.

@@ -84,7 +84,7 @@ async fn follow(settings: Settings, mut changes: Changes, mut hangups: Signal, h
                 true
             }
         };
-        match settings.config() {
+        match settings.changed_config() {
             Ok(Meant { config, warnings }) => {
                 if !warnings.is_empty() {
                     tracing::warn!("{warnings}");

@@ -103,8 +103,18 @@ impl Settings {
 
     /// What it all means, with every file as it is now.
     pub fn config(&self) -> Result<Meant, Rejected> {
-        let sources = self.origins.iter().map(Origin::read).collect::<Result<Vec<_>, _>>()?;
-        let Loaded { mut config, warnings } = transom_config::load(&sources, &ProcessEnvironment).map_err(Rejected::Invalid)?;
+        self.meant(&self.origins.iter().map(Origin::read).collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// As [`Settings::config`], for a gateway that runs. A file without a word in it is one that is being written: whoever writes in place empties
+    /// it first, and a gateway that believed it would close every target.
+    pub fn changed_config(&self) -> Result<Meant, Rejected> {
+        let sources = self.origins.iter().map(Origin::read_written).collect::<Result<Vec<_>, _>>()?;
+        self.meant(&sources)
+    }
+
+    fn meant(&self, sources: &[Source]) -> Result<Meant, Rejected> {
+        let Loaded { mut config, warnings } = transom_config::load(sources, &ProcessEnvironment).map_err(Rejected::Invalid)?;
         config.listen = self.listen.address(config.listen);
         for target in &self.built_in {
             if config.targets.iter().all(|other| other.name != target.name) {
@@ -141,6 +151,15 @@ impl Origin {
         match self {
             Origin::Input(source) => Ok(source.clone()),
             Origin::File(path) => Source::read(path).map_err(|why| Rejected::Unreadable { path: path.clone(), why }),
+        }
+    }
+
+    /// As [`Origin::read`], unless there is nothing in it.
+    fn read_written(&self) -> Result<Source, Rejected> {
+        let source = self.read()?;
+        match self.path() {
+            Some(path) if source.text.trim().is_empty() => Err(Rejected::Unreadable { path, why: std::io::Error::other("it is empty") }),
+            _ => Ok(source),
         }
     }
 }
