@@ -6,7 +6,7 @@ export TRANSOM_BIN ?= $(TARGET)/debug/transom
 
 TEST := $(if $(shell command -v cargo-nextest),cargo nextest run --workspace && cargo test --workspace --doc,cargo test --workspace)
 
-.PHONY: help build test check lint fmt gen deny bench microbench fuzz load soak e2e conformance demo
+.PHONY: help build test check lint fmt gen deny bench microbench fuzz faults load soak e2e conformance demo
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -66,6 +66,13 @@ load: ## sessions, slow clients, large bodies, overload, counted; SHORT=1 for a 
 soak: ## mixed traffic with reloads, deaths and attacks for MINUTES=20, a line a minute
 	cargo build --release --workspace --bins
 	TRANSOM_BIN=$(TARGET)/release/transom $(TARGET)/release/load soak --minutes $(or $(MINUTES),20)
+
+faults: ## kills, stops, cuts and floods, counted; SEED=7, TIMES=3 for three times as much, SHORT=1 for a minute, ONLY=T7,T9
+	cargo build --workspace --bin transom --features transom-gateway/inject-panics
+	rm -f $(TARGET)/debug/transom-panicking && mv $(TARGET)/debug/transom $(TARGET)/debug/transom-panicking
+	cargo build --workspace --bins
+	cargo test --workspace --lib --test spec --no-run
+	$(TARGET)/debug/faults --seed "$(or $(SEED),1)" --times "$(or $(TIMES),1)" --only "$(ONLY)" $(if $(SHORT),--short)
 
 .e2e/ready: tests/e2e/setup.sh tests/e2e/package.json tests/e2e/package-lock.json tests/e2e/requirements.txt
 	tests/e2e/setup.sh

@@ -167,6 +167,9 @@ async fn whatever_is_listed_can_be_used_and_nothing_else_wherever_one_looks() {
     assert!(reached > 300, "{reached} calls reached a target");
     assert!(gateway.metric("transom_authz_decisions_total{action=\"call\",decision=\"deny\"}").await > 1_000.0);
     assert!(gateway.rejected("unknown_tool").await > 1_000.0);
+    // Every decision agreed with what was listed: a difference would have ended the test.
+    let decisions = gateway.metric("transom_authz_decisions_total").await as u64;
+    evidence::say(&json!({"sent": decisions, "ok": decisions, "reached": reached}));
 }
 
 /// Whose tool this is.

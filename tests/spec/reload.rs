@@ -103,27 +103,46 @@ async fn swap(store: &Arc<RegistryStore>, text: &str) {
 
 /// How many calls the long test makes; `CALLS=1000000` for the whole of it.
 fn calls_wanted() -> usize {
-    std::env::var("CALLS").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000)
+    std::env::var("CALLS").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000)
 }
 
-// F8, T2, L11, R-003-28, R-003-52: renamed field, injected value and projection all belong to one version
+// F8, T2, H1, L11, R-003-28, R-003-52: renamed field, injected value and projection all belong to one version. 200 clients with the same ids and the
+// same progress tokens, four servers and four children behind them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_reply_is_explained_by_exactly_one_version() {
     const CLIENTS: usize = 200;
+    const TARGETS: usize = 8;
+    let folder = tempfile::tempdir().unwrap();
+    let journal = |number: usize| folder.path().join(format!("t{number}"));
     let definition = json!({"name": "echo", "description": "", "inputSchema": {"type": "object", "properties": {
-        "nonce": {"type": "string"}, "stamp": {"type": "string"}}}});
-    let a = target("a").tool_def(definition).handler("echo", |arguments, _| async move {
-        Ok(json!({"content": [], "structuredContent": {"nonce": arguments["nonce"], "stamp": arguments["stamp"], "A": "A", "B": "B"}}))
-    });
+        "nonce": {"type": "string"}, "stamp": {"type": "string"}, "A": {"type": "string"}, "B": {"type": "string"}}}});
+    let servers: Vec<Target> = (0..TARGETS / 2).map(|number| target(&format!("t{number}")).tool_def(definition.clone())).collect();
+    // Both letters are there in every version; which one is shown, the projection says.
     let version = |letter: &str| {
-        json!({"tools": [{"name": "probe", "description": letter, "source": {"target": "a", "tool": "echo"},
-            "defaults": {"stamp": letter}, "hideFields": ["stamp"],
-            "outputSchema": {"type": "object", "properties": {
-                "nonce": {"type": "string", "sourceField": "$.nonce"},
-                "stamp": {"type": "string", "sourceField": "$.stamp"},
-                "letter": {"type": "string", "sourceField": format!("$.{letter}")}}, "required": ["nonce", "stamp", "letter"]}}]})
+        let probe = |number: usize| {
+            json!({"name": format!("probe{number}"), "description": letter, "source": {"target": format!("t{number}"), "tool": "echo"},
+                "defaults": {"stamp": letter, "A": "A", "B": "B"}, "hideFields": ["stamp", "A", "B"],
+                "outputSchema": {"type": "object", "properties": {
+                    "nonce": {"type": "string", "sourceField": "$.arguments.nonce"},
+                    "stamp": {"type": "string", "sourceField": "$.arguments.stamp"},
+                    "letter": {"type": "string", "sourceField": format!("$.arguments.{letter}")}}, "required": ["nonce", "stamp", "letter"]}})
+        };
+        json!({"tools": (0..TARGETS).map(probe).collect::<Vec<_>>()})
     };
-    let gateway = gateway().target(&a).registry(&version("A")).start().await;
+    let mut builder = gateway().registry(&version("A"));
+    for number in 0..TARGETS {
+        builder = match servers.get(number) {
+            Some(server) => builder.target(server),
+            None => {
+                let behaviour = json!({"tools": [definition], "journal": journal(number), "lifeSeconds": 3600});
+                builder.stdio(&format!("t{number}"), behaviour)
+            }
+        };
+    }
+    let gateway = builder.start().await;
+    for number in 0..TARGETS {
+        gateway.until(&format!("t{number}"), "connected").await;
+    }
     let store = gateway.handle.store().clone();
     let over = Arc::new(AtomicBool::new(false));
     let swaps = Arc::new(AtomicUsize::new(0));
@@ -145,7 +164,11 @@ async fn every_reply_is_explained_by_exactly_one_version() {
             let mut counts = [0usize; 2];
             for call in 0..each {
                 let nonce = format!("{number}-{call}");
-                let reply = client.call("probe", json!({"nonce": nonce})).await;
+                let name = format!("probe{}", (number + call) % TARGETS);
+                let params = json!({"name": name, "arguments": {"nonce": nonce}, "_meta": {"progressToken": "same"}});
+                // Every client counts from zero.
+                let reply = client.exchange(client.message_with_id(json!(call), "tools/call", params), None).await;
+                assert_eq!(reply.message["id"], json!(call), "{}", reply.raw);
                 let shaped = reply.structured();
                 assert_eq!(shaped["nonce"], nonce.as_str(), "{}", reply.raw);
                 assert_eq!(shaped["stamp"], shaped["letter"], "mixed: {}", reply.raw);
@@ -163,10 +186,19 @@ async fn every_reply_is_explained_by_exactly_one_version() {
     }
     over.store(true, Relaxed);
     swapper.await.unwrap();
-    assert_eq!(seen[0] + seen[1], each * CLIENTS, "none lost");
-    assert_eq!(a.calls().len(), each * CLIENTS, "none doubled");
+    let (sent, ok) = (each * CLIENTS, seen[0] + seen[1]);
+    assert_eq!(ok, sent, "none lost");
+    let at_servers =
+        servers.iter().flat_map(|server| server.calls()).map(|(_, arguments)| arguments["nonce"].as_str().unwrap_or_default().to_owned());
+    let at_children = (TARGETS / 2..TARGETS).flat_map(|number| stdio::journal(&journal(number), "call"));
+    let at_children = at_children.map(|line| line.rsplit(' ').next().unwrap_or_default().to_owned());
+    let mut executed: Vec<String> = at_servers.chain(at_children).collect();
+    assert_eq!(executed.len(), sent, "none executed twice, none not at all");
+    executed.sort();
+    executed.dedup();
+    assert_eq!(executed.len(), sent, "each once");
     assert!(seen[0] > 0 && seen[1] > 0, "both versions were seen: {seen:?}");
-    eprintln!("{} calls, {} swaps, {seen:?} by version, 0 mixed, 0 lost", each * CLIENTS, swaps.load(Relaxed));
+    evidence::say(&json!({"sent": sent, "ok": ok, "mixed": 0, "lost": 0, "doubled": 0, "swaps": swaps.load(Relaxed), "byVersion": seen}));
 }
 
 // R-003-27, R-003-30, R-003-32, R-005-9, F2, F4, F5, F10, L6, L7: over HTTP, with the real binary

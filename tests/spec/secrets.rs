@@ -172,6 +172,7 @@ async fn no_canary_leaves_the_process_but_to_those_entitled_to_it() {
     }
     assert!(hits.is_empty(), "{hits:#?}");
     assert!(seen.len() > 60, "{} places were searched", seen.len());
+    evidence::say(&json!({"sent": seen.len(), "ok": seen.len()}));
 }
 
 fn sha256(text: &str) -> String {

@@ -48,7 +48,13 @@ impl Next<Box<SourceCall>> for Dispatch {
         };
         let asked = Instant::now();
         let mut waiting = Waiting { context: &context, slot: &slot, metrics: &self.metrics, method, asked, outcome: ErrorType::Cancelled };
+        #[cfg(feature = "inject-panics")]
+        let fate = crate::inject::count();
+        #[cfg(feature = "inject-panics")]
+        fate.comes(crate::inject::Fate::Before);
         let answer = slot.handle.call(call).await;
+        #[cfg(feature = "inject-panics")]
+        fate.comes(crate::inject::Fate::After);
         waiting.outcome = answer.as_ref().err().map_or(ErrorType::None, ErrorType::of);
         drop(waiting);
         if let Ok(result) = &answer {

@@ -15,6 +15,8 @@ pub mod dispatch;
 pub mod fuzzing;
 pub mod generation;
 pub mod hub;
+#[cfg(feature = "inject-panics")]
+pub mod inject;
 pub mod limits;
 pub mod listener;
 pub mod local;

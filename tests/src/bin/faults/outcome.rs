@@ -1,0 +1,131 @@
+//! What a test did and counted, and whether that is good enough.
+
+use serde_json::{Map, Value, json};
+use std::fmt::Display;
+use std::time::Duration;
+
+pub const HEAD: &str = "test           sent       ok    error  mixed   lost doubled leaked  secs  verdict  what was done";
+
+/// What every test counts in the same way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub sent: usize,
+    pub ok: usize,
+    pub error: usize,
+    /// Answered with what belongs to another, or with what the rules in force do not explain.
+    pub mixed: usize,
+    /// Never answered.
+    pub lost: usize,
+    /// Executed more than once.
+    pub doubled: usize,
+    /// Left behind: pending calls, descriptors, threads, processes.
+    pub leaked: usize,
+}
+
+#[derive(Default)]
+pub struct Outcome {
+    name: String,
+    done: String,
+    pub counts: Counts,
+    figures: Map<String, Value>,
+    goals: Vec<(String, bool)>,
+    took: Duration,
+}
+
+impl Outcome {
+    /// Of a test that did this.
+    pub fn new(done: impl Into<String>, counts: Counts) -> Outcome {
+        Outcome { done: done.into(), counts, ..Outcome::default() }
+    }
+
+    /// Of a test that did not come to its end.
+    pub fn broken(why: &str) -> Outcome {
+        Outcome::new("it broke", Counts::default()).goal(why.lines().take(12).collect::<Vec<_>>().join("\n"), false)
+    }
+
+    /// Something measured.
+    pub fn figure(mut self, name: &str, value: impl Into<Value>) -> Outcome {
+        self.figures.insert(name.into(), value.into());
+        self
+    }
+
+    /// Something that must be so.
+    pub fn goal(mut self, text: impl Display, met: bool) -> Outcome {
+        self.goals.push((text.to_string(), met));
+        self
+    }
+
+    /// A number that must not be above another.
+    pub fn at_most(self, what: &str, value: f64, most: f64) -> Outcome {
+        self.figure(what, value).goal(format!("{what} at most {most}: {value:.1}"), value <= most)
+    }
+
+    /// Nothing mixed, lost, doubled or leaked, and every call accounted for.
+    pub fn nothing_wrong(self) -> Outcome {
+        let Counts { sent, ok, error, mixed, lost, doubled, leaked } = self.counts;
+        self.goal(format!("sent = ok + error: {sent} = {ok} + {error}"), sent == ok + error)
+            .goal(format!("0 mixed: {mixed}"), mixed == 0)
+            .goal(format!("0 lost: {lost}"), lost == 0)
+            .goal(format!("0 executed twice: {doubled}"), doubled == 0)
+            .goal(format!("0 leaked: {leaked}"), leaked == 0)
+    }
+
+    pub fn finish(&mut self, name: &str, took: Duration) {
+        self.name = name.into();
+        self.took = took;
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether every goal was met; a test without goals has shown nothing.
+    pub fn met(&self) -> bool {
+        !self.goals.is_empty() && self.goals.iter().all(|(_, met)| *met)
+    }
+
+    /// Its line of the table; below it what was measured, and every goal that was missed.
+    pub fn print(&self) {
+        let Counts { sent, ok, error, mixed, lost, doubled, leaked } = self.counts;
+        let verdict = if self.met() { "met" } else { "MISSED" };
+        println!(
+            "{:<10}{sent:>9}{ok:>9}{error:>9}{mixed:>7}{lost:>7}{doubled:>8}{leaked:>7}{:>6.0}  {verdict:<8} {}",
+            self.name,
+            self.took.as_secs_f64(),
+            self.done
+        );
+        let figures: Vec<String> = self.figures.iter().map(|(name, value)| format!("{name} {}", short(value))).collect();
+        if !figures.is_empty() {
+            println!("{:12}{}", "", figures.join(" · "));
+        }
+        for (goal, _) in self.goals.iter().filter(|(_, met)| !met) {
+            println!("{:12}missed: {goal}", "");
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        let Counts { sent, ok, error, mixed, lost, doubled, leaked } = self.counts;
+        let goals: Vec<Value> = self.goals.iter().map(|(goal, met)| json!({"goal": goal, "met": met})).collect();
+        json!({
+            "test": self.name, "done": self.done, "seconds": (self.took.as_secs_f64() * 10.0).round() / 10.0, "met": self.met(),
+            "counts": {"sent": sent, "ok": ok, "error": error, "mixed": mixed, "lost": lost, "doubled": doubled, "leaked": leaked},
+            "figures": self.figures, "goals": goals,
+        })
+    }
+}
+
+fn short(value: &Value) -> String {
+    match value.as_f64() {
+        Some(number) if number.fract() != 0.0 => format!("{number:.1}"),
+        Some(number) => format!("{number:.0}"),
+        None => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+    }
+}
+
+/// Milliseconds that so many percent of these are within.
+pub fn percentile(times: &mut [Duration], percent: usize) -> f64 {
+    times.sort_unstable();
+    let last = times.len().saturating_sub(1);
+    let place = (times.len() * percent / 100).min(last);
+    times.get(place).map_or(0.0, |time| (time.as_secs_f64() * 10_000.0).round() / 10.0)
+}

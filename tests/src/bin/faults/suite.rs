@@ -1,0 +1,102 @@
+//! T2, T4, T5 and T13: tests that the suite has already, made larger. They are run as they are; what they counted they say.
+
+use crate::Size;
+use crate::outcome::{Counts, Outcome};
+use serde_json::{Value, json};
+use std::process::Stdio;
+use tokio::process::Command;
+use transom_tests::evidence;
+
+/// Runs tests of the suite by name; how many passed, how many did not, and what they counted.
+struct Ran {
+    passed: usize,
+    failed: usize,
+    counted: Value,
+    text: String,
+}
+
+async fn run(binary: &[&str], names: &[&str], environment: &[(&str, String)]) -> Ran {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["test", "--quiet", "--workspace"]).args(binary).arg("--").args(names).arg("--nocapture");
+    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).envs(environment.iter().map(|(name, value)| (name, value)));
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.expect("cargo runs");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let mut ran = Ran { passed: 0, failed: usize::from(!output.status.success()), counted: evidence::said(&text).unwrap_or(Value::Null), text };
+    for line in ran.text.lines().filter_map(|line| line.split_once("test result: ")) {
+        // `ok. 3 passed; 0 failed; …`
+        let words: Vec<&str> = line.1.split_whitespace().collect();
+        let before =
+            |word: &str| words.iter().position(|other| other.starts_with(word)).and_then(|at| words.get(at.checked_sub(1)?)?.parse::<usize>().ok());
+        ran.passed += before("passed").unwrap_or(0);
+        ran.failed = ran.failed.max(before("failed").unwrap_or(0));
+    }
+    ran
+}
+
+impl Ran {
+    fn counts(&self) -> Counts {
+        let count = |name: &str| self.counted[name].as_u64().unwrap_or(0) as usize;
+        Counts {
+            sent: count("sent"),
+            ok: count("ok"),
+            error: count("error"),
+            mixed: count("mixed"),
+            lost: count("lost"),
+            doubled: count("doubled"),
+            leaked: count("leaked"),
+        }
+    }
+
+    fn outcome(&self, done: &str, tests: usize) -> Outcome {
+        let why: String = self
+            .text
+            .lines()
+            .filter(|line| line.contains("panicked") || line.contains("assertion") || line.contains("error"))
+            .take(3)
+            .collect::<Vec<_>>()
+            .join("; ");
+        let outcome = Outcome::new(done, self.counts());
+        outcome.goal(format!("{tests} tests pass: {} passed, {} failed {why}", self.passed, self.failed), self.passed >= tests && self.failed == 0)
+    }
+}
+
+/// T2: replies under swaps of the registry, and ids that all begin with zero.
+pub async fn swaps(size: Size) -> Outcome {
+    let calls = size.of(20_000, 1_000).to_string();
+    let ran = run(
+        &["--test", "spec"],
+        &["reload::every_reply_is_explained_by_exactly_one_version", "--exact"],
+        &[("CALLS", calls), ("SEED", size.seed.to_string())],
+    )
+    .await;
+    let done = format!("200 clients with the same ids and tokens, 8 targets, {} swaps of the registry", ran.counted["swaps"]);
+    ran.outcome(&done, 1).nothing_wrong().goal("calls were made", ran.counts().sent > 0)
+}
+
+/// T4.
+pub async fn listed_is_callable(size: Size) -> Outcome {
+    let environment: &[(&str, String)] = if size.is_short() { &[] } else { &[("MATRIX", "whole".to_owned())] };
+    let ran =
+        run(&["--test", "spec"], &["authorization::whatever_is_listed_can_be_used_and_nothing_else_wherever_one_looks", "--exact"], environment)
+            .await;
+    let done = format!("50 principals, 200 tools, listed = callable in every way there is; {} decisions", ran.counted["sent"]);
+    ran.outcome(&done, 1).nothing_wrong().goal("decisions were made", ran.counts().sent > 0)
+}
+
+/// T5.
+pub async fn canaries(_: Size) -> Outcome {
+    let ran = run(&["--test", "spec"], &["secrets::no_canary_leaves_the_process_but_to_those_entitled_to_it", "--exact"], &[]).await;
+    let done = format!("canaries in 6 places, {} places searched in 9 forms each, at level trace", ran.counted["sent"]);
+    ran.outcome(&done, 1).nothing_wrong().goal("places were searched", ran.counts().sent > 0)
+}
+
+/// T13: the store against files torn at a thousand offsets, volumes swapped a hundred times, and servers that lie.
+pub async fn registry_in_trouble(_: Size) -> Outcome {
+    let ran = run(&["--lib"], &["store::tests::"], &[]).await;
+    let counts = Counts { sent: ran.passed + ran.failed, ok: ran.passed, lost: ran.failed, ..Counts::default() };
+    let mut outcome =
+        ran.outcome("every test of the registry's store: torn at 1000 offsets, swapped 100 times, servers that fail; counts are tests", 30);
+    outcome.counts = counts;
+    outcome.nothing_wrong().figure("tests", json!(ran.passed))
+}
