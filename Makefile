@@ -25,9 +25,9 @@ test: .e2e/ready ## every test, with real MCP servers and clients
 	cargo build --workspace --bins
 	$(TEST)
 
-e2e: .e2e/ready ## only the tests with real servers and clients
+e2e: .e2e/ready ## only the tests with real servers and clients, with a table of every client by every server
 	cargo build --workspace --bins
-	cargo test --workspace --test e2e
+	cargo test --workspace --test e2e -- --nocapture
 
 conformance: .e2e/ready ## the official MCP conformance suite through the gateway, as tables
 	cargo build --workspace --bins

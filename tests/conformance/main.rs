@@ -8,19 +8,18 @@
 
 mod expected;
 mod runner;
-mod table;
 
 use expected::{Expected, Judged, judge};
 use runner::{CLIENT_SCENARIOS, SUITES, Verdicts};
 use serde_json::json;
 use std::sync::Arc;
-use table::Table;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use transom_tests::children::{Background, free_port};
 use transom_tests::install::{folder, have, node};
 use transom_tests::process::process;
+use transom_tests::table::Table;
 use transom_tests::{Era, target};
 
 /// More at once would make each other late: some checks wait a second and no longer.

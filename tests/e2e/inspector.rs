@@ -1,10 +1,11 @@
 //! The MCP Inspector, as people run it from a shell.
 
-use transom_tests::children::stdout;
+use transom_tests::children::run;
 use crate::gateway::gateway;
 use transom_tests::install::{have, node, package};
 use crate::servers::{everything_stdio, modern};
 use serde_json::Value;
+use std::process::ExitStatus;
 use tokio::process::Command;
 
 #[tokio::test]
@@ -33,12 +34,21 @@ async fn the_inspector_lists_and_calls_in_both_eras() {
 }
 
 async fn inspect(url: &str, era: &str, what: &[&str]) -> Value {
+    let (status, reply) = ask(url, era, what).await;
+    assert!(status.success(), "{what:?} ended with {status}: {reply}");
+    reply
+}
+
+/// Asks one thing; a tool that says it failed makes the inspector fail too.
+pub async fn ask(url: &str, era: &str, what: &[&str]) -> (ExitStatus, Value) {
     // It keeps a catalog of servers in the home directory: not in that of whoever runs the tests.
     let home = tempfile::tempdir().expect("a temporary directory");
     let mut command = Command::new(node());
     command.arg(package("@modelcontextprotocol/inspector/clients/launcher/build/index.js"));
     command.args(["--cli", "--server-url", url, "--transport", "http", "--protocol-era", era, "-q", "--format", "json"]).args(what);
-    let text = stdout(command.env("HOME", home.path())).await;
-    let mut reply: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON ({error}): {text}"));
-    reply["result"].take()
+    let output = run(command.env("HOME", home.path())).await;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut reply: Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON ({error}): {text}{}", String::from_utf8_lossy(&output.stderr)));
+    (output.status, reply["result"].take())
 }

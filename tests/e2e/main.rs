@@ -5,11 +5,13 @@
 //! and the stories themselves. What needs no stranger's program is told in `tests/spec`.
 
 mod gateway;
+mod rust_client;
 mod servers;
 mod talk;
 
 mod every_client;
 mod inspector;
+mod matrix;
 mod metrics;
 mod outage;
 mod own_client;

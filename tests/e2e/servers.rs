@@ -3,6 +3,9 @@
 use transom_tests::children::{Background, free_port};
 use transom_tests::install::{folder, node, package, python};
 use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::process::Command;
 
 /// A server of its own that listens on a port.
@@ -52,4 +55,39 @@ pub fn memory(file: &std::path::Path) -> Value {
 /// What time it is, over stdio, in Python. Both eras.
 pub fn time() -> Value {
     json!({"name": "time", "stdio": {"cmd": python("mcp-server-time"), "args": ["--local-timezone", "UTC"]}})
+}
+
+/// Files below a folder, over stdio. Legacy.
+pub fn filesystem(folder: &std::path::Path) -> Value {
+    json!({"name": "filesystem", "stdio": {"cmd": node(), "args": [package("@modelcontextprotocol/server-filesystem/dist/index.js"), folder]}})
+}
+
+/// A repository, over stdio, in Python. Both eras.
+pub fn git(repository: &std::path::Path) -> Value {
+    json!({"name": "git", "stdio": {"cmd": python("mcp-server-git"), "args": ["--repository", repository]}})
+}
+
+/// Web pages as text, over stdio, in Python. Both eras.
+pub fn fetch() -> Value {
+    json!({"name": "fetch", "stdio": {"cmd": python("mcp-server-fetch"), "args": ["--ignore-robots-txt"]}})
+}
+
+/// A web server on the loopback interface with one page, for [`fetch`]. It ends with the test.
+pub async fn web() -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut request = vec![0; 4096];
+                let read = socket.read(&mut request).await.unwrap_or(0);
+                let known = request[..read].starts_with(b"GET /page ");
+                let (status, text) = if known { ("200 OK", "a page for Transom") } else { ("404 Not Found", "nothing") };
+                let head = format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", text.len());
+                // Whoever asked may be gone.
+                let _ = socket.write_all(format!("{head}{text}").as_bytes()).await;
+            });
+        }
+    });
+    url
 }

@@ -10,6 +10,8 @@
 //! | `{"call": NAME, "arguments": {…}, "progress": true}` | `{"progress": [[done, total], …], "result": …}` |
 //! | `{"read": URI}` | the result |
 //! | `{"prompt": NAME, "arguments": {…}}` | the result |
+//! | `{"cancel": NAME, "arguments": {…}}`: a call, given up as soon as it reports progress | `{"cancelled": true}` |
+//! | `{"change": NAME, "arguments": {…}, "expect": TOOL}`: a call that adds a tool to the list | `{"changed": true}`, when the client was told and has found it |
 //!
 //! A JSON-RPC error is the reply `{"error": {"code": …, "message": …}}`.
 
@@ -25,6 +27,10 @@ pub enum Sdk {
     PythonLegacy,
     /// Python `mcp`, which asks for the modern revision first.
     PythonAuto,
+    /// FastMCP's client, by handshake.
+    FastMcpLegacy,
+    /// FastMCP's client, which asks for the modern revision first.
+    FastMcpAuto,
     /// TypeScript `@modelcontextprotocol/client`, by handshake.
     TypeScriptLegacy,
     /// TypeScript `@modelcontextprotocol/client`, modern or nothing.
@@ -39,7 +45,7 @@ impl Sdk {
     /// The revision this client agrees on with a server that knows all of them.
     pub fn revision(self) -> &'static str {
         match self {
-            Sdk::PythonAuto | Sdk::TypeScriptModern => "2026-07-28",
+            Sdk::PythonAuto | Sdk::FastMcpAuto | Sdk::TypeScriptModern => "2026-07-28",
             _ => "2025-11-25",
         }
     }
@@ -48,6 +54,7 @@ impl Sdk {
     pub fn legacy(self) -> Sdk {
         match self {
             Sdk::PythonLegacy | Sdk::PythonAuto => Sdk::PythonLegacy,
+            Sdk::FastMcpLegacy | Sdk::FastMcpAuto => Sdk::FastMcpLegacy,
             Sdk::TypeScriptLegacy | Sdk::TypeScriptModern => Sdk::TypeScriptLegacy,
             Sdk::TypeScriptOne | Sdk::TypeScriptOneSse => Sdk::TypeScriptOne,
         }
@@ -58,6 +65,8 @@ impl Sdk {
         let (program, script, how) = match self {
             Sdk::PythonLegacy => (python("python"), "python.py", "legacy"),
             Sdk::PythonAuto => (python("python"), "python.py", "auto"),
+            Sdk::FastMcpLegacy => (python("python"), "python.py", "fastmcp:legacy"),
+            Sdk::FastMcpAuto => (python("python"), "python.py", "fastmcp:auto"),
             Sdk::TypeScriptLegacy => (node(), "typescript.mjs", "legacy"),
             Sdk::TypeScriptModern => (node(), "typescript.mjs", "modern"),
             Sdk::TypeScriptOne => (node(), "typescript.mjs", "sdk1"),
@@ -97,6 +106,14 @@ pub fn read(uri: &str) -> Value {
 
 pub fn prompt(name: &str, arguments: Value) -> Value {
     json!({"prompt": name, "arguments": arguments})
+}
+
+pub fn cancel(tool: &str, arguments: Value) -> Value {
+    json!({"cancel": tool, "arguments": arguments})
+}
+
+pub fn change(tool: &str, arguments: Value, expect: &str) -> Value {
+    json!({"change": tool, "arguments": arguments, "expect": expect})
 }
 
 /// A reply without what belongs to the era or to whoever answered: the rest must be the same, direct and through a gateway.

@@ -65,13 +65,9 @@ impl Dialer {
         let (mut mux, mut child) = start().await?;
         let probes = self.spec.era == EraChoice::Modern || (self.spec.era == EraChoice::Auto && !self.dislikes_probe.load(Ordering::Relaxed));
         if probes {
-            let ident = Ident::fresh();
-            let answer = mux.ask(ident, handshake::discover(ident), Road::nowhere(ident), Deadline::after(self.tuning.probe), false).await;
-            let reason = match answer {
-                Ok(answer) => match handshake::verdict(&answer) {
-                    Verdict::Modern(server) => return Ok((server, Link::Child(mux, child))),
-                    Verdict::Legacy(reason) => reason,
-                },
+            let reason = match self.discover(&mux).await {
+                Ok(Verdict::Modern(server)) => return Ok((server, Link::Child(mux, child))),
+                Ok(Verdict::Legacy(reason)) => reason,
                 Err(failure) => {
                     if self.spec.era == EraChoice::Auto {
                         self.dislikes_probe.store(true, Ordering::Relaxed);
@@ -92,10 +88,25 @@ impl Dialer {
             Ok(server) => Ok((server, Link::Child(mux, child))),
             Err(failure) => {
                 // Perhaps it was not the probe after all.
-                self.dislikes_probe.store(false, Ordering::Relaxed);
+                let was_silent = self.dislikes_probe.swap(false, Ordering::Relaxed);
+                // A child that took longer to start than the probe waits has read the probe first, and may know one era from then on. It is awake now.
+                if was_silent
+                    && probes
+                    && matches!(failure, Failure::Invalid(_))
+                    && let Ok(Verdict::Modern(server)) = self.discover(&mux).await
+                {
+                    return Ok((server, Link::Child(mux, child)));
+                }
                 Err(failure.to_string())
             }
         }
+    }
+
+    /// Asks for the era over a pair of streams.
+    async fn discover(&self, mux: &Arc<Mux>) -> Result<Verdict, Failure> {
+        let ident = Ident::fresh();
+        let answer = mux.ask(ident, handshake::discover(ident), Road::nowhere(ident), Deadline::after(self.tuning.probe), false).await?;
+        Ok(handshake::verdict(&answer))
     }
 
     /// The legacy handshake over a pair of streams.

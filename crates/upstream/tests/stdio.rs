@@ -9,7 +9,7 @@ use transom_upstream::tuning::Tuning;
 use transom_upstream::{CallError, EraChoice, FromTarget, Secret, SessionKey, Sessions, Status, Target, TargetSpec, Transport};
 
 /// A legacy server; what it does when called is named by the tool. Arguments: `exit` ends it when it is probed, `silent`
-/// ignores the probe, `modern` answers it.
+/// ignores the probe, `modern` answers it, `late` does so too, but starts slowly and keeps to the era it was first spoken to in.
 const SERVER: &str = r#"
 import json, os, signal, subprocess, sys, threading, time
 mode = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -24,6 +24,8 @@ def answer(request, result):
 def text(value):
     return {"content": [{"type": "text", "text": value}]}
 held = []
+if mode == "late":
+    time.sleep(2)
 for line in sys.stdin:
     m = json.loads(line)
     method, params = m.get("method"), m.get("params", {})
@@ -32,10 +34,12 @@ for line in sys.stdin:
             sys.exit(3)
         if mode == "silent":
             continue
-        if mode == "modern":
+        if mode in ("modern", "late"):
             answer(m, {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}, "resources": {"subscribe": True}}})
         else:
             send({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32601, "message": "Method not found"}})
+    elif method == "initialize" and mode == "late":
+        send({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32022, "message": "serving the 2026-07-28 protocol"}})
     elif method == "initialize":
         answer(m, {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}, "instructions": "be nice"})
     elif method == "tools/list":
@@ -132,8 +136,8 @@ fn alive(pid: &str) -> bool {
 
 #[tokio::test]
 async fn a_child_is_probed_shaken_hands_with_and_called() {
-    for (mode, era) in [("", Era::Legacy), ("exit", Era::Legacy), ("silent", Era::Legacy), ("modern", Era::Modern)] {
-        let probe = Duration::from_millis(if mode == "silent" { 500 } else { 5000 });
+    for (mode, era) in [("", Era::Legacy), ("exit", Era::Legacy), ("silent", Era::Legacy), ("modern", Era::Modern), ("late", Era::Modern)] {
+        let probe = Duration::from_millis(if ["silent", "late"].contains(&mode) { 500 } else { 5000 });
         let subject = Subject::start(server(&[mode]), Tuning { probe, ..quick() });
         let offer = subject.connected().await.offer.clone().unwrap();
         assert_eq!((offer.era, offer.tools.len()), (era, 1), "{mode}");

@@ -1,6 +1,6 @@
-"""Plays a conversation with the Python SDK `mcp` and prints what came back as one line of JSON.
+"""Plays a conversation with the Python SDK `mcp`, or with the client of FastMCP, and prints what came back as one line of JSON.
 
-    python.py URL MODE STEPS        MODE: legacy, auto, or a modern revision such as 2026-07-28
+    python.py URL MODE STEPS        MODE: legacy, auto, or a modern revision such as 2026-07-28; with `fastmcp:` before it, by FastMCP
 
 STEPS and the answer are described in tests/e2e/talk.rs.
 """
@@ -8,23 +8,105 @@ STEPS and the answer are described in tests/e2e/talk.rs.
 import asyncio
 import json
 import sys
+from contextlib import AsyncExitStack
 
+import fastmcp
 from mcp import Client
+from mcp.client.subscriptions import listen as listen_on_session
 from mcp.shared.exceptions import MCPError
+from mcp.types import ToolListChangedNotification
+
+
+changes = asyncio.Event()
+
+
+async def hear(message):
+    if isinstance(getattr(message, "root", message), ToolListChangedNotification):
+        changes.set()
 
 
 def plain(model):
     return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
+def connect(url, mode):
+    kind, _, fast_mode = mode.rpartition(":")
+    if kind == "fastmcp":
+        # With one of its own clients FastMCP raises what a tool says is an error; the others return it.
+        return fastmcp.Client(url, mode=fast_mode, message_handler=hear)
+    return Client(url, mode=mode, message_handler=hear)
+
+
+async def call(client, step, on_progress=None):
+    if isinstance(client, fastmcp.Client):
+        return await client.call_tool_mcp(step["name"], step["arguments"], progress_handler=on_progress)
+    return await client.call_tool(step["name"], step["arguments"], progress_callback=on_progress)
+
+
+async def listed(client):
+    """Every tool. FastMCP's own `list_tools` leaves the result's other members out."""
+    return await (client.list_tools_mcp() if isinstance(client, fastmcp.Client) else client.list_tools())
+
+
+async def cancel(client, step):
+    begun = asyncio.Event()
+
+    async def note(*_):
+        begun.set()
+
+    running = asyncio.create_task(call(client, {"name": step["cancel"], "arguments": step["arguments"]}, note))
+    await asyncio.wait_for(begun.wait(), 20)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    return {"cancelled": running.cancelled()}
+
+
+async def change(client, step):
+    """Changes the list, and waits until it was told so and finds the new tool."""
+    sdk = client.session if isinstance(client, fastmcp.Client) else client
+    async with AsyncExitStack() as stack:
+        if client_revision(client) >= "2026-07-28":
+            subscription = await stack.enter_async_context(listen(sdk))
+
+            async def pump():
+                async for _ in subscription:
+                    changes.set()
+
+            listening = asyncio.create_task(pump())
+            stack.callback(listening.cancel)
+        async with asyncio.timeout(20):
+            await call(client, {"name": step["change"], "arguments": step["arguments"]})
+            while True:
+                await changes.wait()
+                changes.clear()
+                if step["expect"] in [tool.name for tool in (await listed(client)).tools]:
+                    return {"changed": True}
+
+
+def listen(sdk):
+    if isinstance(sdk, Client):
+        return sdk.listen(tools_list_changed=True)
+    return listen_on_session(sdk, tools_list_changed=True, prompts_list_changed=False, resources_list_changed=False, resource_subscriptions=())
+
+
+def client_revision(client):
+    return client.session.protocol_version if isinstance(client, fastmcp.Client) else client.protocol_version
+
+
 async def take(client, step):
     match step:
+        case {"list": "tools"}:
+            return plain(await listed(client))
         case {"list": what}:
-            return plain(await getattr(client, {"tools": "list_tools", "resources": "list_resources", "prompts": "list_prompts"}[what])())
+            return plain(await getattr(client, {"resources": "list_resources", "prompts": "list_prompts"}[what])())
         case {"read": uri}:
             return plain(await client.read_resource(uri))
         case {"prompt": name, "arguments": arguments}:
             return plain(await client.get_prompt(name, arguments))
+        case {"cancel": _}:
+            return await cancel(client, step)
+        case {"change": _}:
+            return await change(client, step)
         case {"call": name, "arguments": arguments}:
             progress = []
 
@@ -32,19 +114,19 @@ async def take(client, step):
                 progress.append([int(done), int(total)])  # the SDK makes them floats
 
             callback = note if step.get("progress") else None
-            result = plain(await client.call_tool(name, arguments, progress_callback=callback))
+            result = plain(await call(client, {"name": name, "arguments": arguments}, callback))
             return {"progress": progress, "result": result} if callback else result
 
 
 async def main(url, mode, steps):
-    async with Client(url, mode=mode) as client:
+    async with connect(url, mode) as client:
         replies = []
         for step in steps:
             try:
                 replies.append(await take(client, step))
             except MCPError as error:
                 replies.append({"error": {"code": error.error.code, "message": error.error.message}})
-        print(json.dumps({"revision": client.protocol_version, "replies": replies}))
+        print(json.dumps({"revision": client_revision(client), "replies": replies}))
 
 
 asyncio.run(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))

@@ -40,11 +40,46 @@ async function take(client, step) {
     case "call": {
       const progress = [];
       const options = step.progress ? { onprogress: (note) => progress.push([note.progress, note.total]) } : undefined;
-      const call = { name: step.call, arguments: step.arguments };
-      const result = how.startsWith("sdk1") ? await client.callTool(call, undefined, options) : await client.callTool(call, options);
+      const result = await call(client, step.call, step.arguments, options);
       return step.progress ? { progress, result } : result;
     }
+    case "cancel": {
+      const stop = new AbortController();
+      const outcome = call(client, step.cancel, step.arguments, { signal: stop.signal, onprogress: () => stop.abort(), timeout: 20_000 });
+      return { cancelled: await outcome.then(() => false, () => stop.signal.aborted) };
+    }
+    case "change":
+      return await change(client, step);
   }
+}
+
+const call = (client, name, args, options) =>
+  how.startsWith("sdk1") ? client.callTool({ name, arguments: args }, undefined, options) : client.callTool({ name, arguments: args }, options);
+
+// Changes the list, and waits until it was told so and finds the new tool.
+async function change(client, step) {
+  const method = "notifications/tools/list_changed";
+  const bell = new EventTarget();
+  const ring = () => void bell.dispatchEvent(new Event("change"));
+  let subscription;
+  if (how.startsWith("sdk1")) {
+    const { ToolListChangedNotificationSchema } = await import("@modelcontextprotocol/sdk/types.js");
+    client.setNotificationHandler(ToolListChangedNotificationSchema, ring);
+  } else {
+    client.setNotificationHandler(method, ring);
+    if (how === "modern") subscription = await client.listen({ toolsListChanged: true });
+  }
+  const found = new Promise((resolve, reject) => {
+    setTimeout(() => reject(new Error("no change within twenty seconds")), 20_000).unref();
+    bell.addEventListener("change", async () => {
+      const { tools } = await client.listTools();
+      if (tools.some(({ name }) => name === step.expect)) resolve({ changed: true });
+    });
+  });
+  await call(client, step.change, step.arguments);
+  const answer = await found;
+  await subscription?.close();
+  return answer;
 }
 
 const { client, revision } = await connect();

@@ -7,8 +7,8 @@ import asyncio
 import sys
 
 from fastmcp import Context, FastMCP
-from fastmcp.tools.base import ToolResult
-from mcp.types import ToolAnnotations
+from fastmcp.tools.base import Tool, ToolResult
+from mcp.types import ToolAnnotations, ToolListChangedNotification
 
 server = FastMCP("modern", instructions="A server of the 2026-07-28 revision.")
 
@@ -42,6 +42,39 @@ async def count(to: int, ctx: Context) -> str:
 def refuse() -> str:
     """Always fails."""
     raise ValueError("not today")
+
+
+cancelled = {}
+
+
+@server.tool
+async def wait(key: str, ctx: Context) -> str:
+    """Says that it has begun, and then takes longer than anybody waits. Remembers that it was cancelled."""
+    await ctx.report_progress(1, 2)
+    try:
+        await asyncio.sleep(300)
+    except asyncio.CancelledError:
+        cancelled.setdefault(key, asyncio.Event()).set()
+        raise
+    return "nobody cancelled"
+
+
+@server.tool
+async def was_cancelled(key: str) -> bool:
+    """Whether the call of `wait` with this key was cancelled, or will be within ten seconds."""
+    try:
+        await asyncio.wait_for(cancelled.setdefault(key, asyncio.Event()).wait(), 10)
+    except asyncio.TimeoutError:
+        return False
+    return True
+
+
+@server.tool
+async def grow(key: str, ctx: Context) -> str:
+    """Adds a tool to the list, and says so."""
+    server.add_tool(Tool.from_function(lambda: key, name=f"grown_{key}", description="Grew while the server ran."))
+    await ctx.send_notification(ToolListChangedNotification())
+    return f"grown_{key}"
 
 
 @server.resource("note://today")
