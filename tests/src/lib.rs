@@ -2,8 +2,9 @@
 //!
 //! [`target`] is an MCP server that does what it is told, [`gateway()`](gateway::gateway) the real gateway in this
 //! process, [`Client`](client::Client) an MCP client of any revision, and [`process`] the real binary. Everything takes
-//! a free port, everything ends with the test. [`install`] and [`children`] are for other people's programs. Nothing here is shared with the product but the types of its
-//! configuration, so that a mistake in the product cannot hide behind the same mistake in its test.
+//! a free port, everything ends with the test. [`install`] and [`children`] are for other people's programs. Nothing here is
+//! shared with the product but the types of its configuration, so that a mistake in the product cannot hide behind the same
+//! mistake in its test.
 
 pub mod backend;
 pub mod children;

@@ -2,12 +2,13 @@
 //! principal. The first byte says how the token is made: any text, any bytes in base64, one of ours with changes, two of ours spliced.
 
 use std::sync::Arc;
+use transom_gateway::abilities::Abilities;
 use transom_gateway::authenticate::Principal;
 use transom_gateway::request_state::{self, Binding};
 use transom_gateway::seal::Seal;
-use transom_gateway::session::{Abilities, Opened, Sessions};
-use transom_protocol::Revision;
+use transom_gateway::session::{Opened, Sessions};
 use transom_protocol::message::Params;
+use transom_protocol::{Method, Revision};
 
 pub const WORDS: &[&str] = &["AAAA", "=", "-_", "+/", "A"];
 
@@ -41,7 +42,7 @@ impl Ours {
 }
 
 fn binding(principal: &Principal) -> Binding<'_> {
-    Binding { principal, target: "t", source: b"tool" }
+    Binding { principal, target: "t", method: Method::CallTool, source: b"tool" }
 }
 
 pub fn run(bytes: &[u8]) {
