@@ -290,7 +290,7 @@ mod tests {
             0 => panic!("on purpose"),
             _ => Poll::Ready(Err(Failure::Internal)),
         });
-        let mut running = Running { future: Some(Box::pin(future)), admitted: None, outlives_client: true };
+        let mut running = Running { future: Some(Box::pin(future)), admitted: None, outlives: Some(Arc::default()) };
         assert!(AssertUnwindSafe(&mut running).catch_unwind().await.is_err());
         drop(running);
         tokio::task::yield_now().await;
