@@ -13,6 +13,7 @@ mod exhaustion;
 mod harness;
 mod health;
 mod lifecycle;
+mod loops;
 mod metrics;
 mod names;
 mod questions;

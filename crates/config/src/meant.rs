@@ -49,7 +49,7 @@ pub fn config<E: Environment + Clone + Send + Sync + 'static>(
     let policies = file.policies.value.as_ref();
     let timeout = policies.and_then(|policies| meaning.duration("defaultTimeout", &policies.default_timeout));
     let own_tools = meaning.own_tools(&file.tools);
-    Config {
+    let config = Config {
         listen: meaning.address("listen", &file.listen).unwrap_or(defaults.listen),
         tls: file.tls.get().and_then(|(tls, place)| meaning.server_tls(tls, place)),
         admin: meaning.side_listener(file.admin.value.as_ref().map(|admin| &admin.listen), defaults.admin),
@@ -75,7 +75,10 @@ pub fn config<E: Environment + Clone + Send + Sync + 'static>(
         authorization: policies.and_then(|policies| meaning.authorization(&policies.authorization)),
         limits: meaning.limits(policies),
         drain: defaults.drain,
-    }
+        via: environment.variable(transom_upstream::via::VARIABLE).filter(|via| !via.is_empty()),
+    };
+    meaning.point_out_itself(&merged.targets, &config);
+    config
 }
 
 /// Where programs of this user keep what outlives them.

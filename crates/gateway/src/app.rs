@@ -14,6 +14,7 @@ use crate::seal::Seal;
 use crate::side::{Side, Which};
 use crate::stack::stack;
 use crate::store::RegistryStore;
+use crate::via::is_own;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -83,6 +84,9 @@ pub enum StartError {
          listen on 127.0.0.1, configure policies.authentication, or set allowUnauthenticated: true if the network is trusted"
     )]
     Unauthenticated(SocketAddr),
+    /// A target that is ourselves.
+    #[error("target {0} is this gateway's own listener; every call of it would come back here")]
+    OwnListener(String),
     /// The certificate or its key.
     #[error("{0}")]
     Tls(String),
@@ -108,6 +112,12 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
     let metrics = listen_at(config.metrics, "metrics")?;
     let address = |listener: &TcpListener, wanted| listener.local_addr().unwrap_or(wanted);
     let addresses = [address(&main, config.listen), address(&admin, config.listen), address(&metrics, config.listen)];
+
+    if let Some(target) =
+        config.targets.iter().find(|target| target.transport.url().is_some_and(|url| is_own(url, addresses[0], &config.allowed_hosts)))
+    {
+        return Err(StartError::OwnListener(target.name.clone()));
+    }
 
     let seal = Seal::new(config.session_key.as_ref().map(Secret::expose)).ok_or(StartError::NoRandomness)?;
     let bind = config.listen.ip();

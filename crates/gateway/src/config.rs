@@ -54,6 +54,8 @@ pub struct Config {
     pub authorization: Option<Vec<Rule>>,
     /// How much and how long.
     pub limits: Limits,
+    /// The gateways that started this one, if any did; see [`crate::via`].
+    pub via: Option<String>,
 }
 
 impl Default for Config {
@@ -82,6 +84,7 @@ impl Default for Config {
             authentication: None,
             authorization: None,
             limits: Limits::default(),
+            via: None,
         }
     }
 }

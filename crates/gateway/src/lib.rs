@@ -40,6 +40,7 @@ pub mod stage;
 pub mod store;
 pub mod surface;
 pub mod tasks;
+pub mod via;
 pub mod virtualize;
 pub mod watch;
 mod web;

@@ -84,6 +84,8 @@ pub enum Reject {
     QueryToken,
     /// Credentials that cannot be judged, because the keys of their issuer are not there.
     KeysUnavailable,
+    /// A request that has been here before, or has come too far.
+    Loop,
 }
 
 impl Reject {
@@ -124,6 +126,7 @@ impl Reject {
             Reject::InsufficientScope => "insufficient_scope",
             Reject::QueryToken => "query_token",
             Reject::KeysUnavailable => "keys_unavailable",
+            Reject::Loop => "loop",
         }
     }
 
@@ -143,6 +146,7 @@ impl Reject {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Reject::UnknownMethod | Reject::UnknownTool => StatusCode::OK,
+            Reject::Loop => StatusCode::LOOP_DETECTED,
             _ => StatusCode::BAD_REQUEST,
         }
     }
@@ -155,6 +159,7 @@ impl Reject {
             Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining | Reject::KeysUnavailable => error::OVERLOADED,
             Reject::UnknownMethod => error::METHOD_NOT_FOUND,
             Reject::UnknownTool => error::INVALID_PARAMS,
+            Reject::Loop => error::LOOP_DETECTED,
             _ => error::INVALID_REQUEST,
         }
     }

@@ -15,6 +15,7 @@ use crate::seal::Seal;
 use crate::session::Sessions;
 use crate::store::RegistryStore;
 use crate::tasks::TaskBook;
+use crate::via::Via;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -53,6 +54,8 @@ pub struct Runtime {
     pub hub: Arc<Hub>,
     /// Counters.
     pub metrics: Arc<Metrics>,
+    /// Who we are among gateways.
+    pub via: Arc<Via>,
     /// Who may do what.
     pub policy: ArcSwap<Policy>,
     /// How much and how long.
@@ -109,6 +112,7 @@ struct Wake {
     tasks: Arc<TaskBook>,
     hub: Arc<Hub>,
     metrics: Arc<Metrics>,
+    via: Arc<Via>,
 }
 
 impl Host for Wake {
@@ -137,6 +141,10 @@ impl Host for Wake {
     fn protocol_error(&self, target: &str, kind: &'static str) {
         self.metrics.protocol_error(target, kind);
     }
+
+    fn via(&self) -> &str {
+        self.via.chain()
+    }
 }
 
 impl Runtime {
@@ -146,12 +154,13 @@ impl Runtime {
         let policy = Arc::new(policy);
         let hub = Hub::new(metrics.clone());
         let tasks = Arc::new(TaskBook::default());
+        let via = Arc::new(Via::new(config.via.as_deref()));
         Arc::new(Runtime {
             generation: ArcSwap::from_pointee(Generation::empty()),
             live: watch::Sender::new(0),
             slots: Mutex::default(),
             naming: Mutex::new(config.naming.clone()),
-            wake: Arc::new(Wake { notify: Notify::new(), tasks: tasks.clone(), hub: hub.clone(), metrics: metrics.clone() }),
+            wake: Arc::new(Wake { notify: Notify::new(), tasks: tasks.clone(), hub: hub.clone(), metrics: metrics.clone(), via: via.clone() }),
             store: RegistryStore::new(config, target_names(&config.targets), metrics.clone()),
             sessions: Sessions::new(seal.clone()),
             seal,
@@ -159,6 +168,7 @@ impl Runtime {
             parked: Parked::new(),
             hub,
             metrics,
+            via,
             told: watch::Sender::new(Arc::new(Told { generation: Arc::new(Generation::empty()), policy: policy.clone() })),
             policy: ArcSwap::new(policy),
             limits: ArcSwap::from_pointee(Limits::new(&config.limits)),
@@ -402,6 +412,13 @@ impl Runtime {
         let policy = self.policy.load();
         self.slots().iter().any(|slot| *slot.name == *target)
             && (policy.allows_all() || policy.sight(&self.generation.load(), viewer, &self.metrics).sees_target(target))
+    }
+
+    /// What a gateway in front is told: who answers, and who stands behind.
+    pub fn gateways(&self) -> Option<http::HeaderValue> {
+        let slots = self.slots();
+        let known = slots.iter().flat_map(|slot| slot.handle.gateways().iter().cloned().collect::<Vec<_>>());
+        self.via.behind(known)
     }
 
     /// Starts or stops telling somebody about a resource.

@@ -30,6 +30,9 @@ pub const UPSTREAM_TIMEOUT: i64 = 1004;
 /// The target answered with something we cannot pass on.
 pub const UPSTREAM_INVALID: i64 = 1005;
 
+/// The request goes in circles; nothing ran.
+pub const LOOP_DETECTED: i64 = 1009;
+
 /// Whether the target ran the call; `data.executed` of our own failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executed {

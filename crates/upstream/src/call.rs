@@ -46,6 +46,8 @@ pub struct Caller {
     pub progress_token: Option<Bytes>,
     /// The log level the client asked for, a JSON string.
     pub log_level: Option<Bytes>,
+    /// Through which gateways the call came, ours included, if through any other; see [`crate::via`].
+    pub via: Option<http::HeaderValue>,
 }
 
 /// How a call can fail. What each means to a client is decided by the gateway.

@@ -68,7 +68,8 @@ impl Connection {
         let mut deadline = Deadline::new(call.timeout, self.tuning.longest_call);
         let answer = match &self.link {
             Link::Http(link) => {
-                let ask = Ask { ident, method: &call.method, body, name: call.name_header.as_deref(), params: &call.param_headers };
+                let name = call.name_header.as_deref();
+                let ask = Ask { ident, method: &call.method, body, name, params: &call.param_headers, via: call.caller.via.as_ref() };
                 link.ask(&ask, &mut road, &mut deadline, true).await
             }
             Link::Child(mux, _) | Link::Sse(mux, _) => mux.ask(ident, body, road, deadline, true).await,
@@ -136,6 +137,14 @@ impl Connection {
             };
         }
         Pulse::Alive
+    }
+
+    /// The gateways the target says it is, or stands in front of.
+    pub(crate) fn gateways(&self) -> Arc<[String]> {
+        match &self.link {
+            Link::Http(link) => link.gateways(),
+            Link::Child(..) | Link::Sse(..) => Arc::default(),
+        }
     }
 
     pub(crate) fn is_http(&self) -> bool {

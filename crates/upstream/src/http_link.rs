@@ -17,6 +17,7 @@ use crate::outgoing;
 use crate::road::{self, OPEN_QUESTIONS, Pledge, Road};
 use crate::sse::is_event_stream;
 use crate::tuning::Tuning;
+use crate::via;
 use crate::wire::{Response, ResponseBody};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -51,6 +52,8 @@ const RESUME_LATEST: Duration = Duration::from_secs(30);
 
 /// An error body is read up to this size.
 const ERROR_BODY: usize = 256 << 10;
+/// Why there is no connection to ourselves.
+const LEADS_BACK: &str = "it leads back to this gateway: a loop";
 /// A session id beyond this is no id.
 const LONGEST_SESSION_ID: usize = 4096;
 
@@ -66,6 +69,8 @@ pub(crate) struct HttpLink {
     renewals: watch::Sender<u64>,
     questions: bool,
     strays: Strays,
+    /// The gateways the target says it is, or stands in front of.
+    gateways: ArcSwap<Arc<[String]>>,
     pub(crate) ears: Arc<Ears>,
     pub(crate) down: Down,
     tuning: Arc<Tuning>,
@@ -86,11 +91,13 @@ pub(crate) struct Ask<'a> {
     pub(crate) body: Bytes,
     pub(crate) name: Option<&'a [u8]>,
     pub(crate) params: &'a [(HeaderName, HeaderValue)],
+    /// Through which gateways it came, if through any but ours.
+    pub(crate) via: Option<&'a HeaderValue>,
 }
 
 impl<'a> Ask<'a> {
     pub(crate) fn control(ident: Ident, method: &'a str, body: Bytes) -> Ask<'a> {
-        Ask { ident, method: method.as_bytes(), body, name: None, params: &[] }
+        Ask { ident, method: method.as_bytes(), body, name: None, params: &[], via: None }
     }
 }
 
@@ -100,6 +107,9 @@ impl HttpLink {
         let mut base = own.clone();
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        if let Some(via) = Some(ears.host.via()).filter(|via| !via.is_empty()).and_then(|via| HeaderValue::from_str(via).ok()) {
+            base.insert(via::HEADER, via);
+        }
         HttpLink {
             courier: Courier::new(client.clone(), runtime.clone()),
             client,
@@ -110,6 +120,7 @@ impl HttpLink {
             renewals: watch::Sender::new(0),
             questions,
             strays: Strays::default(),
+            gateways: ArcSwap::default(),
             ears,
             down: Down::new(),
             tuning,
@@ -192,6 +203,7 @@ impl HttpLink {
         let ask = Ask::control(ident, "initialize", body);
         let response =
             timeout_at(deadline.at(), self.client.post(&before.letterhead, Vec::new(), &ask.body)).await.map_err(|_| Failure::TimedOut)??;
+        self.look_behind(&response)?;
         let id = HeaderValue::from_bytes(response.header(&SESSION_ID)).ok().filter(is_session_id);
         let answer = self.answer(response, &ask, &mut Road::nowhere(ident), deadline, Era::Legacy).await?;
         let initialized = handshake::read_initialized(answer).map_err(Failure::Invalid)?;
@@ -215,6 +227,10 @@ impl HttpLink {
             // One timer for the head and for a whole body.
             let mut timer = pin!(sleep_until(deadline.at()));
             let response = within(timer.as_mut(), pin!(self.client.post(&session.letterhead, more, &ask.body))).await??;
+            if ask.name.is_none() {
+                // A request of our own.
+                self.look_behind(&response)?;
+            }
             if is_whole(&response) {
                 let body = within(timer, pin!(body::whole(response.body, self.tuning.message))).await??;
                 return self.read_answer(&body, ask.ident);
@@ -228,6 +244,25 @@ impl HttpLink {
             _ => given_up.armed = false,
         }
         outcome
+    }
+
+    /// The gateways the target says it is, or stands in front of.
+    pub(crate) fn gateways(&self) -> Arc<[String]> {
+        Arc::clone(&self.gateways.load())
+    }
+
+    /// Learns which gateways are behind this target. If we are among them, whatever it offers may be our own.
+    fn look_behind(&self, response: &Response) -> Result<(), Failure> {
+        let said = std::str::from_utf8(response.header(&via::HEADER)).unwrap_or_default();
+        if !via::ids(said).take(via::MOST).eq(self.gateways.load().iter().map(String::as_str)) {
+            self.gateways.store(Arc::new(via::ids(said).take(via::MOST).map(str::to_owned).collect()));
+        }
+        let own = via::ids(self.ears.host.via()).last();
+        if own.is_some_and(|own| via::ids(said).any(|id| id == own)) {
+            self.down.fail(LEADS_BACK);
+            return Err(Failure::NotSent(LEADS_BACK.into()));
+        }
+        Ok(())
     }
 
     async fn answer(&self, response: Response, ask: &Ask<'_>, road: &mut Road, deadline: &mut Deadline, era: Era) -> Result<Answer, Failure> {
@@ -461,13 +496,14 @@ impl HttpLink {
 
 /// The headers in which a modern request repeats what its body says.
 fn more_headers(era: Era, ask: &Ask<'_>) -> Vec<(HeaderName, HeaderValue)> {
+    let via = ask.via.map(|via| (via::HEADER, via.clone()));
     if era == Era::Legacy {
-        return Vec::new();
+        return via.into_iter().collect();
     }
     let method = HeaderValue::from_bytes(ask.method).ok().map(|method| (MCP_METHOD, method));
     let name = ask.name.and_then(|name| std::str::from_utf8(name).ok());
     let name = name.and_then(|name| HeaderValue::from_str(&header::encode(name)).ok()).map(|name| (MCP_NAME, name));
-    method.into_iter().chain(name).chain(ask.params.iter().cloned()).collect()
+    method.into_iter().chain(name).chain(via).chain(ask.params.iter().cloned()).collect()
 }
 
 /// What comes next of a response stream: an event, or the stream again after it was lost.

@@ -18,6 +18,7 @@ pub mod target;
 pub mod trust;
 #[doc(hidden)]
 pub mod tuning;
+pub mod via;
 
 mod backoff;
 mod body;

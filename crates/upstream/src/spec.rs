@@ -80,6 +80,14 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// Where it is, if it is on the network.
+    pub fn url(&self) -> Option<&http::Uri> {
+        match self {
+            Transport::Stdio { .. } => None,
+            Transport::Http { url, .. } | Transport::Sse { url, .. } => Some(url),
+        }
+    }
+
     /// The value of the metric label `network_transport`.
     pub fn label(&self) -> &'static str {
         match self {

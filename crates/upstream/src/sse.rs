@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::http_client::HttpClient;
 use crate::mux::{Audience, Mux, Pipe};
 use crate::tuning::Tuning;
+use crate::via;
 use crate::wire::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
@@ -59,6 +60,10 @@ pub(crate) async fn open(
 ) -> Result<(Arc<Mux>, tokio::task::AbortHandle), Failure> {
     let mut request = Request::new(Full::default());
     *request.uri_mut() = url.clone();
+    let mut headers = headers.clone();
+    if let Some(via) = Some(ears.host.via()).filter(|via| !via.is_empty()).and_then(|via| HeaderValue::from_str(via).ok()) {
+        headers.insert(via::HEADER, via);
+    }
     *request.headers_mut() = headers.clone();
     request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     let response = client.send(request).await?;
@@ -77,7 +82,7 @@ pub(crate) async fn open(
         }
     };
 
-    let mut post_headers = headers.clone();
+    let mut post_headers = headers;
     post_headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let courier = Courier::new(client.clone(), tokio::runtime::Handle::current());
     let pipe = SsePipe { client, courier, endpoint, headers: post_headers };

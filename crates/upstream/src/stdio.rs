@@ -12,6 +12,7 @@ use crate::spawner;
 use crate::spec::Secret;
 use crate::sys::{self, Group};
 use crate::tuning::Tuning;
+use crate::via;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -59,6 +60,9 @@ pub(crate) async fn start(program: Program<'_>, audience: Audience, ears: Arc<Ea
     command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     let mark = marked::fresh();
     command.env(marked::NAME, &mark);
+    if !ears.host.via().is_empty() {
+        command.env(via::VARIABLE, ears.host.via());
+    }
     command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
     if let Some(cwd) = program.cwd {
         command.current_dir(cwd);

@@ -32,6 +32,10 @@ pub trait Host: Send + Sync + 'static {
     fn lost(&self, target: &str);
     /// The target broke the protocol in this way (a closed set of words).
     fn protocol_error(&self, target: &str, kind: &'static str);
+    /// The gateways a request of ours has come through, ours last; empty if there is none. See [`crate::via`].
+    fn via(&self) -> &str {
+        ""
+    }
 }
 
 /// A handle to one target. Cheap to clone; the task ends with [`Target::close`].
@@ -97,6 +101,11 @@ impl Target {
     /// What it is now.
     pub fn state(&self) -> Arc<TargetState> {
         self.shared.state.load_full()
+    }
+
+    /// The gateways it says it is, or stands in front of.
+    pub fn gateways(&self) -> Arc<[String]> {
+        self.shared.current.load().as_ref().map(|connection| connection.gateways()).unwrap_or_default()
     }
 
     /// Calls under way.

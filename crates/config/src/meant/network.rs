@@ -12,7 +12,7 @@ use std::sync::Arc;
 use transom_upstream::Secret;
 
 /// Headers that the gateway writes itself: a value from a config would break the connection or the session.
-const OUR_HEADERS: [HeaderName; 9] = [
+const OUR_HEADERS: [HeaderName; 10] = [
     header::HOST,
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -22,6 +22,7 @@ const OUR_HEADERS: [HeaderName; 9] = [
     HeaderName::from_static("mcp-session-id"),
     HeaderName::from_static("mcp-protocol-version"),
     HeaderName::from_static("mcp-method"),
+    transom_upstream::via::HEADER,
 ];
 
 /// What messages say of the URL of a server.

@@ -10,6 +10,8 @@ use http::HeaderName;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use transom_gateway::Config;
+use transom_gateway::via::is_own;
 use transom_upstream::{EraChoice, Secret, TargetSpec, Transport};
 
 /// What the admin API, metrics labels and `/mcp/{target}` can carry comfortably.
@@ -49,6 +51,24 @@ impl Meaning<'_> {
             targets.extend(spec.filter(|_| name.is_some()));
         }
         targets
+    }
+
+    /// A target that is the gateway itself would answer its own calls for ever.
+    pub(super) fn point_out_itself(&self, written: &[Written<Target>], config: &Config) {
+        for (target, _) in written.iter().filter_map(Written::get) {
+            let name = target.name.get().map_or("", |(Text(name), _)| name.as_str());
+            let url = config.targets.iter().find(|spec| spec.name == name).and_then(|spec| spec.transport.url());
+            let place = [&target.mcp, &target.sse].into_iter().find_map(|section| Some(section.value.as_ref()?.host.place));
+            if let (Some(url), Some(place)) = (url, place)
+                && is_own(url, config.listen, &config.allowed_hosts)
+            {
+                self.note(
+                    Problem::error(place, format!("target `{name}` is this gateway's own listener"))
+                        .label("leads back here")
+                        .help("every call of it would come back; name the server that was meant, or remove the target"),
+                );
+            }
+        }
     }
 
     fn target_name(&self, written: &Written<Text>, target: Place) -> Option<String> {

@@ -22,6 +22,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use transom_protocol::Era;
+use transom_upstream::via;
 
 /// The main listener.
 pub struct Edge {
@@ -106,6 +107,14 @@ impl Edge {
         };
         let asked = self.endpoint.runtime.policy.load().reads_request();
         let viewer = Viewer { principal, circumstances: asked.then(|| Arc::new(Circumstances::read(parts))) };
+        let via = match &place {
+            // Reads all its headers once.
+            Place::Mcp(_) => None,
+            _ => match self.endpoint.runtime.via.pass_any(&parts.headers) {
+                Ok(via) => via,
+                Err(failure) => return self.refused(&failure),
+            },
+        };
         match place {
             Place::Metadata if parts.method == Method::GET => {
                 let found = self.endpoint.runtime.authentication.now().metadata(&parts.headers, &parts.uri);
@@ -124,9 +133,14 @@ impl Edge {
                     Ok(scope) => scope,
                     Err(failure) => return self.refused(&failure),
                 };
+                let via = match headers.via.as_deref().map(|came| self.endpoint.runtime.via.pass(came)).transpose() {
+                    Ok(via) => via,
+                    Err(failure) => return self.refused(&failure),
+                };
+                let is_gateway = via.is_some();
                 let Viewer { principal, circumstances } = viewer;
-                let head = Head { headers, principal, circumstances };
-                match parts.method {
+                let head = Head { headers, principal, circumstances, via };
+                let mut reply = match parts.method {
                     Method::POST => match self.read(&parts.headers, body).await {
                         Ok((bytes, admitted)) => self.endpoint.post(head, scope, bytes, admitted).await,
                         Err(failure) => self.refused(&failure),
@@ -134,12 +148,20 @@ impl Edge {
                     Method::GET => self.endpoint.get(head, scope).await,
                     Method::DELETE => self.endpoint.delete(head).await,
                     _ => not_allowed("Method not allowed", "GET, POST, DELETE"),
+                };
+                if is_gateway && let Some(behind) = self.endpoint.runtime.gateways() {
+                    reply.headers_mut().insert(via::HEADER, behind);
                 }
+                reply
             }
             Place::Sse if parts.method == Method::GET => self.legacy.open(&self.endpoint, &viewer),
             Place::Sse => not_allowed("Method not allowed", "GET"),
             Place::Messages if parts.method == Method::POST => match self.read(&parts.headers, body).await {
-                Ok((bytes, admitted)) => self.legacy.post(&self.endpoint, viewer, parts.uri.query().unwrap_or(""), bytes, admitted),
+                Ok((bytes, admitted)) => {
+                    let Viewer { principal, circumstances } = viewer;
+                    let head = Head { headers: McpHeaders::plain(), principal, circumstances, via };
+                    self.legacy.post(&self.endpoint, head, parts.uri.query().unwrap_or(""), bytes, admitted)
+                }
                 Err(failure) => self.refused(&failure),
             },
             Place::Messages => not_allowed("Method not allowed", "POST"),

@@ -14,6 +14,8 @@ pub struct McpHeaders {
     pub method: Option<String>,
     /// `Mcp-Name`, as sent
     pub name: Option<String>,
+    /// `Mcp-Gateway-Via`
+    pub via: Option<String>,
     /// `Mcp-Param-*`, name in lower case and value as sent
     pub params: Vec<(String, String)>,
     /// `Last-Event-ID`; none if it is empty
@@ -25,6 +27,11 @@ pub struct McpHeaders {
 }
 
 impl McpHeaders {
+    /// None at all, from somebody who takes any answer.
+    pub fn plain() -> McpHeaders {
+        McpHeaders { json: true, events: true, ..McpHeaders::default() }
+    }
+
     /// Reads them.
     pub fn read(headers: &HeaderMap) -> Result<McpHeaders, Failure> {
         let mut read = McpHeaders::default();
@@ -51,6 +58,7 @@ impl McpHeaders {
                 "-protocol-version" => &mut read.version,
                 "-method" => &mut read.method,
                 "-name" => &mut read.name,
+                "-gateway-via" => &mut read.via,
                 _ => {
                     if rest.starts_with("-param-") {
                         if read.params.iter().any(|(other, _)| other == name) {

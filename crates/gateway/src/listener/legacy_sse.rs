@@ -6,7 +6,7 @@ use crate::abilities::Abilities;
 use crate::authorize::Viewer;
 use crate::hub::Wants;
 use crate::listener::answer::{Reply, failed, open_stream, status};
-use crate::listener::mcp::Endpoint;
+use crate::listener::mcp::{Endpoint, Head};
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
 use crate::runtime::Admitted;
@@ -87,17 +87,17 @@ impl LegacySse {
     }
 
     /// Takes a message of a client; what it answers goes to the client's stream. Somebody else's stream looks unknown.
-    pub fn post(&self, endpoint: &Endpoint, viewer: Viewer, query: &str, body: Bytes, admitted: Admitted) -> Reply {
+    pub fn post(&self, endpoint: &Endpoint, head: Head, query: &str, body: Bytes, admitted: Admitted) -> Reply {
         let unknown = || failed(&Failure::rejected(Reject::UnknownSession, "Session not found: open /sse first"), Era::Legacy, None);
         let token = query.split('&').find_map(|pair| pair.strip_prefix("sessionId=").or_else(|| pair.strip_prefix("session_id=")));
         let found = token.and_then(|token| {
             let clients = self.clients.lock().ok()?;
-            let client = clients.get(token).filter(|client| client.session.belongs_to(&viewer.principal))?;
+            let client = clients.get(token).filter(|client| client.session.belongs_to(&head.principal))?;
             Some((client.session.clone(), client.answers.clone()))
         });
         let Some((session, answers)) = found else { return unknown() };
         let endpoint = endpoint.clone();
-        tokio::spawn(async move { endpoint.converse(viewer, session, body, admitted, answers).await });
+        tokio::spawn(async move { endpoint.converse(head, session, body, admitted, answers).await });
         status(StatusCode::ACCEPTED)
     }
 }

@@ -4,7 +4,7 @@
 //! legacy. What a message means is decided further on.
 
 use crate::authenticate::Principal;
-use crate::authorize::{Circumstances, Viewer};
+use crate::authorize::Circumstances;
 use crate::generation::{Generation, Kind};
 use crate::hub::Wants;
 use crate::listener::answer::{Form, Reply, answered, failed, finished, for_era, json, list_pieces, listing, not_allowed, outcome_message, status};
@@ -55,6 +55,8 @@ pub struct Head {
     pub principal: Principal,
     /// How it came, where some rule asks.
     pub circumstances: Option<Arc<Circumstances>>,
+    /// Through which gateways, if through any; see [`crate::via`].
+    pub via: Option<http::HeaderValue>,
 }
 
 /// A message on its way into the stack.
@@ -143,9 +145,7 @@ impl Endpoint {
     }
 
     /// Takes a message of a client whose transport is its session, and sends what it answers to `answers`.
-    pub async fn converse(&self, viewer: Viewer, session: Arc<Session>, body: Bytes, admitted: Admitted, answers: mpsc::Sender<Bytes>) {
-        let Viewer { principal, circumstances } = viewer;
-        let head = Head { headers: McpHeaders { json: true, events: true, ..McpHeaders::default() }, principal, circumstances };
+    pub async fn converse(&self, head: Head, session: Arc<Session>, body: Bytes, admitted: Admitted, answers: mpsc::Sender<Bytes>) {
         let attached = |generation, caller| {
             let mut context = new_context(generation, &head, Scope::default(), Era::Legacy, session.revision, caller, body.len());
             context.attached = Some(session.clone());
@@ -155,7 +155,7 @@ impl Endpoint {
             Ok(Message::Request(request)) => {
                 let (id, method) = (request.id.clone(), request.method);
                 let view = ParamsView::read(&request.params);
-                let caller = view.caller(&request.params, Era::Legacy);
+                let caller = Caller { via: head.via.clone(), ..view.caller(&request.params, Era::Legacy) };
                 let context = attached(self.generation_for(method).await, caller);
                 let params = request.params.clone();
                 match into_ask(context.clone(), Scope::default(), request, &ParamsView::read(&params), &[]) {
@@ -237,7 +237,8 @@ impl Endpoint {
                 matches!(request.method, Method::ListTools | Method::ListPrompts | Method::ListResources | Method::ListTemplates),
             );
         }
-        let caller = view.caller(&request.params, era);
+        let mut caller = view.caller(&request.params, era);
+        caller.via.clone_from(&head.via);
         let revision = match (era, request.method) {
             (Era::Modern, _) => Revision::V2026_07_28,
             (Era::Legacy, Method::Initialize) => negotiated(&request.params.string("protocolVersion").unwrap_or_default()),
@@ -505,6 +506,7 @@ impl<'p> ParamsView<'p> {
             capabilities: modern(meta::CLIENT_CAPABILITIES),
             progress_token: member(meta::PROGRESS_TOKEN).filter(|token| token.len() <= 1024),
             log_level: modern(meta::LOG_LEVEL),
+            via: None,
         }
     }
 }
