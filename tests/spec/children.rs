@@ -296,8 +296,13 @@ async fn no_shell_and_no_value_of_a_client_stands_in_a_command() {
     let folder = tempfile::tempdir().unwrap();
     let proof = folder.path().join("proof");
     let mut shell = stdio::spec("shell", json!({}));
-    shell.transport =
-        transom_upstream::Transport::Stdio { cmd: format!("sh -c 'touch {}'", proof.display()), args: Vec::new(), env: Vec::new(), cwd: None };
+    shell.transport = transom_upstream::Transport::Stdio {
+        cmd: format!("sh -c 'touch {}'", proof.display()),
+        args: Vec::new(),
+        env: Vec::new(),
+        cwd: None,
+        limits: Default::default(),
+    };
     let gateway = gateway().stdio("child", json!({"mark": mark, "tools": ["echo", "env"]})).spec(shell).start().await;
     let client = gateway.client().await;
     client.call("echo", json!({"q": "EVIL-VALUE; touch x", "PATH": "EVIL-VALUE"})).await.result();
@@ -324,5 +329,74 @@ async fn a_child_sees_only_the_environment_it_was_given() {
             ["PATH", "HOME", "LANG", "TZ", "TMPDIR", "DECLARED"].contains(&name.as_str()) || name.starts_with("MCP_") || name.starts_with("TRANSOM_"),
             "{name} leaked"
         );
+    }
+}
+
+// K12
+#[tokio::test]
+async fn a_child_is_held_to_its_limits_and_gains_no_rights() {
+    let mut spec = stdio::spec("child", json!({"tools": ["limits"]}));
+    if let transom_upstream::Transport::Stdio { limits, .. } = &mut spec.transport {
+        *limits =
+            transom_upstream::ChildLimits { memory: Some(2 << 30), processes: Some(5000), files: Some(200), cpu: Some(Duration::from_secs(600)) };
+    }
+    let gateway = gateway().spec(spec).stdio("free", json!({"tools": ["unlimited", "limits"]})).start().await;
+    let client = gateway.client().await;
+    let limits = client.call("child__limits", json!({})).await.text();
+    let line = |name: &str| {
+        let line = limits.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.trim_start_matches(name).split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (name, value) in [
+        ("Max address space", "2147483648"),
+        ("Max processes", "5000"),
+        ("Max open files", "200"),
+        ("Max cpu time", "600"),
+        ("Max core file size", "0"),
+    ] {
+        assert_eq!(line(name), [value, value], "{name}: {limits}");
+    }
+    assert_eq!(line("NoNewPrivs:"), ["1"]);
+    let free = client.call("free__limits", json!({})).await.text();
+    assert!(free.lines().any(|line| line.starts_with("Max address space") && line.contains("unlimited")), "{free}");
+    assert!(free.contains("NoNewPrivs:\t1"), "{free}");
+}
+
+// K12
+#[tokio::test]
+async fn a_child_that_takes_all_memory_dies_alone() {
+    let child = json!({"name": "child", "stdio": {"cmd": stdio::binary().display().to_string(), "args": [json!({"tools": ["hog", "pid"]}).to_string()], "limits": {"memory": "512MiB"}}});
+    let process = process().entry(child).stdio("fine", json!({})).start_ready().await;
+    let client = process.client().await;
+    let first = client.call("pid", json!({})).await.text();
+    assert_eq!(client.call("hog", json!({"mib": 64})).await.text(), "holds 64 MiB");
+    client.call("hog", json!({"mib": 100_000})).await.failed(1003, json!("unknown"));
+    client.call("echo", json!({"n": 1})).await.result();
+    assert!(sys::resident(process.pid()) < 256 << 20);
+    eventually("it is started anew", async || {
+        let reply = client.call("pid", json!({})).await;
+        reply.message["result"].is_object() && reply.text() != first
+    })
+    .await;
+}
+
+// K12: the kernel counts processes by user, and holds root to nothing; so this one is somebody else.
+#[tokio::test]
+async fn a_fork_bomb_ends_at_its_limit_and_the_gateway_serves_on() {
+    let is_root = std::fs::metadata("/proc/self").map(|meta| std::os::unix::fs::MetadataExt::uid(&meta)).is_ok_and(|uid| uid == 0);
+    let user = (50_000 + std::process::id() % 10_000).to_string();
+    let bomb = json!({"name": "bomb", "stdio": {"cmd": stdio::binary().display().to_string(), "args": [json!({"tools": ["bomb"]}).to_string()], "limits": {"processes": 60}}});
+    let process = process().entry(bomb).stdio("fine", json!({}));
+    if !is_root {
+        println!("skipped: only root can be somebody else");
+        return;
+    }
+    let process = process.under(&["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]).start_ready().await;
+    let client = process.client().await;
+    let started: usize = client.call("bomb", json!({"n": 1000})).await.text().parse().unwrap();
+    println!("a bomb of 1000 got to {started}");
+    assert!((1..60).contains(&started), "{started}");
+    for n in 0..10 {
+        client.call("echo", json!({"n": n})).await.result();
     }
 }

@@ -344,7 +344,7 @@ async fn an_http_target_that_knows_only_the_oldest_transport_is_found() {
     let old = target("old").tool("echo", []).transport(Transport::LegacySse);
     let gateway = gateway()
         .target_with(&old, |spec| {
-            spec.transport = transom_upstream::Transport::Http { url: old.url().parse().unwrap(), headers: Vec::new(), ca: None };
+            spec.transport = transom_upstream::Transport::Http { url: old.url().parse().unwrap(), headers: Vec::new(), tls: None };
         })
         .start()
         .await;

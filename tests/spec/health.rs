@@ -88,7 +88,7 @@ async fn the_reason_of_a_failure_holds_no_secret() {
             spec.transport = transom_upstream::Transport::Http {
                 url,
                 headers: vec![("authorization".parse().unwrap(), transom_upstream::Secret::new("Bearer hunter2"))],
-                ca: None,
+                tls: None,
             };
         })
         .start()

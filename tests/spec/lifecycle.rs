@@ -341,7 +341,7 @@ async fn a_gateway_with_tls_is_reached_by_another_one_that_trusts_it() {
         transport: transom_upstream::Transport::Http {
             url: url.clone(),
             headers: Vec::new(),
-            ca: ca.map(|file| std::fs::read(fixtures.join(file)).unwrap().into()),
+            tls: ca.map(|file| std::sync::Arc::new(transom_upstream::ClientTls { ca: Some(fixtures.join(file)), identity: None })),
         },
         name: "secure".into(),
         ..inner.spec()

@@ -17,7 +17,7 @@ async fn free() -> SocketAddr {
 
 fn gateway_as_target(name: &str, at: SocketAddr) -> TargetSpec {
     let mut spec = target(name).spec();
-    spec.transport = transom_upstream::Transport::Http { url: format!("http://{at}/mcp").parse().unwrap(), headers: Vec::new(), ca: None };
+    spec.transport = transom_upstream::Transport::Http { url: format!("http://{at}/mcp").parse().unwrap(), headers: Vec::new(), tls: None };
     spec
 }
 

@@ -38,7 +38,7 @@ async fn a_black_hole_is_given_up() {
     spec.transport = transom_upstream::Transport::Http {
         url: format!("http://{}/mcp", hole.local_addr().unwrap()).parse().unwrap(),
         headers: Vec::new(),
-        ca: None,
+        tls: None,
     };
     let gateway = gateway().spec(spec).target(&fine).start().await;
     assert_eq!(gateway.client().await.tool_names().await, ["add"]);

@@ -21,6 +21,7 @@ pub mod stdio;
 pub mod sys;
 pub mod table;
 pub mod target;
+pub mod tls;
 pub mod transcript;
 pub mod wire;
 

@@ -65,6 +65,7 @@ pub struct Builder {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     with_config: bool,
+    under: Vec<String>,
 }
 
 /// The binary with a config that has no targets yet.
@@ -72,7 +73,7 @@ pub fn process() -> Builder {
     let free = json!({"listen": "127.0.0.1:0"});
     let config = json!({"listen": "127.0.0.1:0", "admin": free, "metrics": free, "backends": [{"mcp": {"targets": []}}]});
     let binary = std::env::var_os("TRANSOM_BIN").map_or_else(PathBuf::new, PathBuf::from);
-    Builder { binary, before: None, stderr: None, config, arguments: Vec::new(), environment: Vec::new(), with_config: true }
+    Builder { binary, before: None, stderr: None, config, arguments: Vec::new(), environment: Vec::new(), with_config: true, under: Vec::new() }
 }
 
 impl Builder {
@@ -132,6 +133,12 @@ impl Builder {
         self
     }
 
+    /// Started by this program, which becomes it: `prlimit`, `setpriv`, `ip netns exec`.
+    pub fn under(mut self, command: &[&str]) -> Builder {
+        self.under = command.iter().map(|part| (*part).to_owned()).collect();
+        self
+    }
+
     pub fn env(mut self, name: &str, value: &str) -> Builder {
         self.environment.push((name.into(), value.into()));
         self
@@ -172,9 +179,17 @@ impl Builder {
         let stderr = self.stderr.unwrap_or_else(|| std::fs::File::create(folder.path().join("stderr")).expect("a file").into());
         let stdout = std::fs::File::create(folder.path().join("stdout")).expect("a file");
         let program = if self.binary.as_os_str().is_empty() { binary() } else { self.binary };
-        let mut command = match &self.before {
-            None => Command::new(program),
-            Some(script) => {
+        let mut command = match (&self.before, self.under.split_first()) {
+            (None, None) => Command::new(program),
+            (None, Some((first, arguments))) => {
+                // Whoever it becomes may be somebody else.
+                use std::os::unix::fs::PermissionsExt;
+                std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).expect("a folder for anybody");
+                let mut command = Command::new(first);
+                command.args(arguments).arg(program);
+                command
+            }
+            (Some(script), _) => {
                 let mut shell = Command::new("sh");
                 shell.arg("-c").arg(format!("{script}\nexec \"$0\" \"$@\"")).arg(program);
                 shell

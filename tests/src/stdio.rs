@@ -17,7 +17,7 @@
 //! | `endless` | bytes of a line without an end, written when called |
 //!
 //! Tools by name: `echo`, `counter` (counts this process's calls), `env`, `pid`, `sleep {ms}`, `crash {exit}`, `fail`,
-//! `progress {n}`, `ask`, `log`, `foreign`, `cancelled`. Any other name echoes.
+//! `progress {n}`, `limits`, `hog {mib}`, `bomb {n}`, `ask`, `log`, `foreign`, `cancelled`. Any other name echoes.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -36,7 +36,13 @@ pub fn spec(name: &str, mut behaviour: Value) -> TargetSpec {
     }
     TargetSpec {
         name: name.into(),
-        transport: Transport::Stdio { cmd: binary().display().to_string(), args: vec![behaviour.to_string()], env: Vec::new(), cwd: None },
+        transport: Transport::Stdio {
+            cmd: binary().display().to_string(),
+            args: vec![behaviour.to_string()],
+            env: Vec::new(),
+            cwd: None,
+            limits: Default::default(),
+        },
         era: EraChoice::Auto,
         sessions: Sessions::Shared,
         timeout: Duration::from_secs(20),

@@ -470,6 +470,11 @@ impl Target {
         self.script(|script| script.tools = tools);
     }
 
+    /// Changes the tools to these definitions, silently.
+    pub fn replace_tools(&self, definitions: Vec<Value>) {
+        self.script(|script| script.tools = definitions);
+    }
+
     /// Says that the tools have changed.
     pub fn notify_list_changed(&self) {
         self.broadcast("notifications/tools/list_changed", json!({}));
@@ -609,8 +614,8 @@ impl Target {
     pub fn spec(&self) -> TargetSpec {
         let url = self.url().parse().expect("a URL");
         let transport = match self.script(|script| script.transport) {
-            Transport::LegacySse => SpecTransport::Sse { url, headers: Vec::new(), ca: None },
-            Transport::Json | Transport::Events => SpecTransport::Http { url, headers: Vec::new(), ca: None },
+            Transport::LegacySse => SpecTransport::Sse { url, headers: Vec::new(), tls: None },
+            Transport::Json | Transport::Events => SpecTransport::Http { url, headers: Vec::new(), tls: None },
         };
         TargetSpec {
             name: self.0.name.clone(),

@@ -65,6 +65,7 @@ fn main() -> ExitCode {
     // A child of ours, or any process of the same user, must not read our environment and memory.
     transom_upstream::harden_process();
     transom_upstream::keep_pages_small();
+    transom_upstream::raise_file_limit();
     let code = match act(Line::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -45,6 +45,9 @@ pub struct File {
     /// Lets a listener that others can reach start without authentication.
     #[schemars(extend("default" = false))]
     pub allow_unauthenticated: Written<bool>,
+    /// Memory this process may hold, `512MiB`: from 85 % of it on calls are refused, from 95 % on everything new. Default is the limit of its cgroup, if it has one.
+    #[schemars(with = "Measure")]
+    pub memory_limit: Written<Text>,
     /// Where virtual tools are published. One section for all targets.
     pub registry: Written<Registry>,
     /// Registry entries kept in this file; they come first. One that is wrong is left out, and the log says why.
@@ -186,8 +189,8 @@ pub struct Target {
     pub era: Written<Era>,
     /// Other names for its tools: alias, then the tool's own name.
     pub aliases: Written<Entries<Text>>,
-    /// How to trust the server.
-    pub tls: Written<ClientTls>,
+    /// How to trust the server, and how to prove who we are.
+    pub tls: Written<TargetTls>,
     /// Whether elicitation, sampling and roots requests of this server reach clients.
     #[schemars(extend("default" = false))]
     pub allow_server_requests: Written<bool>,
@@ -208,6 +211,26 @@ pub struct Stdio {
     pub env: Written<Entries<Text>>,
     /// Its working directory.
     pub cwd: Written<Text>,
+    /// What it may use. Each holds for the program and for what it starts.
+    pub limits: Written<ChildLimits>,
+}
+
+/// What a child process may use.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ChildLimits {
+    /// Address space of each process, `2GiB`.
+    #[schemars(with = "Measure")]
+    pub memory: Written<Text>,
+    /// Processes and threads of its user, all together; the kernel does not hold root to it.
+    #[schemars(with = "Measure")]
+    pub processes: Written<Text>,
+    /// Open files of each process.
+    #[schemars(with = "Measure")]
+    pub files: Written<Text>,
+    /// Time on a processor of each process, `10m`; then it is killed and started anew.
+    #[schemars(with = "Measure")]
+    pub cpu: Written<Text>,
 }
 
 /// A server on the network.
@@ -228,6 +251,19 @@ pub struct Remote {
 pub struct ClientTls {
     /// PEM file with the only certificate authorities to trust; the system's if absent.
     pub ca: Written<Text>,
+}
+
+/// TLS towards a target. The files are read again when they change.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(extend("dependentRequired" = { "cert": ["key"], "key": ["cert"] }))]
+pub struct TargetTls {
+    /// PEM file with the only certificate authorities to trust; the system's if absent.
+    pub ca: Written<Text>,
+    /// PEM file with a certificate chain of ours, for servers that ask who we are.
+    pub cert: Written<Text>,
+    /// PEM file with its private key.
+    pub key: Written<Text>,
 }
 
 /// Certificate and key of a listener.

@@ -15,6 +15,7 @@ mod problem;
 mod read;
 mod schema;
 mod shape;
+mod size;
 mod tree;
 mod written;
 

@@ -84,7 +84,7 @@ fn target(name: Written<String>, server: Server, problems: &RefCell<Problems>) -
         }
         (Some((_, at)), None) => {
             let Server { command, args, env, cwd, .. } = server;
-            target.stdio = Written::new(Stdio { cmd: command, args, env, cwd }, at);
+            target.stdio = Written::new(Stdio { cmd: command, args, env, cwd, ..Stdio::default() }, at);
         }
         (None, Some((text, at))) => {
             let is_sse = kind.map_or_else(|| path_is_sse(&text.0), |kind| kind == "sse");

@@ -75,6 +75,7 @@ pub fn config<E: Environment + Clone + Send + Sync + 'static>(
         authorization: policies.and_then(|policies| meaning.authorization(&policies.authorization)),
         limits: meaning.limits(policies),
         drain: defaults.drain,
+        memory_limit: meaning.size("memoryLimit", &file.memory_limit),
         via: environment.variable(transom_upstream::via::VARIABLE).filter(|via| !via.is_empty()),
     };
     meaning.point_out_itself(&merged.targets, &config);

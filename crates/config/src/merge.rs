@@ -67,6 +67,7 @@ fn settings(earlier: File, later: File) -> File {
         state_dir: earlier.state_dir.or_later(later.state_dir),
         readiness: earlier.readiness.or_later(later.readiness),
         allow_unauthenticated: earlier.allow_unauthenticated.or_later(later.allow_unauthenticated),
+        memory_limit: earlier.memory_limit.or_later(later.memory_limit),
         registry: section(earlier.registry, later.registry, registry),
         tools: earlier.tools.or_later(later.tools),
         validation: earlier.validation.or_later(later.validation),

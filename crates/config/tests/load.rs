@@ -139,7 +139,7 @@ policies:
     assert!(config.allow_unauthenticated);
 
     let [weather, search, old] = config.targets.as_slice() else { panic!("three targets") };
-    let Transport::Stdio { cmd, args, env, cwd } = &weather.transport else { panic!("stdio") };
+    let Transport::Stdio { cmd, args, env, cwd, .. } = &weather.transport else { panic!("stdio") };
     assert_eq!(cmd, "uvx");
     assert_eq!(args, &["mcp-server-weather", "--port", "8080", "1.10", "true"], "numbers keep their spelling");
     let env: Vec<_> = env.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
@@ -148,15 +148,15 @@ policies:
     assert_eq!((weather.timeout, weather.era, weather.sessions), (Duration::from_secs(120), EraChoice::Auto, Sessions::Shared));
     assert!(!weather.allow_server_requests);
 
-    let Transport::Http { url, headers, ca: None } = &search.transport else { panic!("http") };
+    let Transport::Http { url, headers, tls: None } = &search.transport else { panic!("http") };
     assert_eq!(url, "http://search.internal:8080/mcp");
     let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
     assert_eq!(headers, [("authorization", "Bearer canary-2"), ("x-api-key", "plain")]);
     assert_eq!((search.era, search.allow_server_requests), (EraChoice::Modern, true));
 
-    let Transport::Sse { url, ca: Some(ca), .. } = &old.transport else { panic!("sse") };
+    let Transport::Sse { url, tls: Some(tls), .. } = &old.transport else { panic!("sse") };
     assert_eq!(url, "https://old.internal/sse");
-    assert_eq!(&**ca, PEM.as_bytes());
+    assert_eq!(tls.ca.as_deref(), Some(Path::new("/etc/transom/ca.pem")));
     assert_eq!((old.timeout, old.era, old.sessions), (Duration::from_secs(10), EraChoice::Legacy, Sessions::PerSession));
     assert_eq!(old.aliases, [("read".into(), "read_file".into()), ("write".into(), "write_file".into())]);
 
@@ -250,7 +250,7 @@ fn a_later_file_replaces_targets_whole_and_other_settings_one_by_one() {
     assert_eq!((merged.naming.prefix, merged.naming.separator.as_str()), (Prefix::Always, "."));
     assert_eq!(merged.allowed_hosts, ["b.example"]);
     let targets: Vec<_> = merged.targets.iter().map(|target| (target.name.as_str(), target.timeout.as_secs(), &target.transport)).collect();
-    let stdio = |cmd: &str| Transport::Stdio { cmd: cmd.into(), args: vec![], env: vec![], cwd: None };
+    let stdio = |cmd: &str| Transport::Stdio { cmd: cmd.into(), args: vec![], env: vec![], cwd: None, limits: Default::default() };
     assert_eq!(targets, [("a", 7, &stdio("new")), ("b", 7, &stdio("b")), ("c", 7, &stdio("c"))]);
 }
 
@@ -264,7 +264,7 @@ fn each_file_has_its_own_directory_and_variables() {
     };
     let config = load(&[beside("/one", "a"), beside("/two", "b")], &environment()).unwrap().config;
     let commands: Vec<_> = config.targets.iter().map(|target| &target.transport).collect();
-    let stdio = |cmd: &str| Transport::Stdio { cmd: cmd.into(), args: vec![], env: vec![], cwd: None };
+    let stdio = |cmd: &str| Transport::Stdio { cmd: cmd.into(), args: vec![], env: vec![], cwd: None, limits: Default::default() };
     assert_eq!(commands, [&stdio("/one/./run"), &stdio("/two/./run")]);
 }
 
@@ -288,7 +288,7 @@ fn the_file_of_a_desktop_client_is_recognised_by_its_shape() {
         .iter()
         .map(|target| {
             let transport = match &target.transport {
-                Transport::Stdio { cmd, args, cwd, env } => format!("stdio {cmd} {args:?} {cwd:?} {}", env.len()),
+                Transport::Stdio { cmd, args, cwd, env, .. } => format!("stdio {cmd} {args:?} {cwd:?} {}", env.len()),
                 Transport::Http { url, headers, .. } => format!("http {url} {}", headers.len()),
                 Transport::Sse { url, .. } => format!("sse {url}"),
             };

@@ -30,6 +30,13 @@ const NOTICE: Duration = Duration::from_secs(5);
 /// How long targets may take to close.
 const CLOSE: Duration = Duration::from_secs(10);
 
+/// A silent peer is asked whether it is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEP_ALIVE_RETRIES: u32 = 3;
+/// What we sent and nobody acknowledged for this long was sent to nobody. A stream sends something every 15 s at least.
+const UNHEARD: Duration = Duration::from_secs(15);
+
 /// A gateway whose sockets are bound and whose targets are being connected.
 pub struct Bound {
     main: TcpListener,
@@ -138,6 +145,7 @@ pub async fn bind(config: Config) -> Result<Bound, StartError> {
     tokio::spawn(runtime.clone().keep_current());
     tokio::spawn(runtime.clone().keep_clients_told());
     tokio::spawn(runtime.clone().keep_tidy());
+    tokio::spawn(crate::pressure::keep_watch(runtime.clone()));
     if let Some(tls) = &tls {
         tokio::spawn(tls.clone().keep_current());
     }
@@ -191,10 +199,21 @@ fn listen_at(place: ListenAt, what: &'static str) -> Result<TcpListener, StartEr
     }
 }
 
+/// What this listener accepts inherits it: a peer that vanished without a word is noticed within half a minute.
+fn keep_an_eye_on_peers(socket: &TcpSocket) -> std::io::Result<()> {
+    let socket = socket2::SockRef::from(socket);
+    let asking = socket2::TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_INTERVAL).with_retries(KEEP_ALIVE_RETRIES);
+    socket.set_tcp_keepalive(&asking)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNHEARD))?;
+    Ok(())
+}
+
 fn listen(address: SocketAddr, what: &'static str) -> Result<TcpListener, StartError> {
     let open = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
+        keep_an_eye_on_peers(&socket)?;
         socket.bind(address)?;
         socket.listen(4096)
     };
@@ -317,6 +336,7 @@ impl Handle {
         config.authentication = config.authentication.or_else(|| running.authentication.clone());
         config.authorization = config.authorization.or_else(|| running.authorization.clone());
         config.registry = config.registry.or_else(|| running.registry.clone());
+        self.runtime.pressure.set_limit(config.memory_limit);
         self.runtime.authentication.replace(config.authentication.clone());
         self.runtime.gate.store(Arc::new(Gate::new(&config.allowed_hosts, &config.allowed_origins, self.bind)));
         if let Ok(mut readiness) = self.runtime.readiness.lock() {

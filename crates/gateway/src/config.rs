@@ -54,6 +54,8 @@ pub struct Config {
     pub authorization: Option<Vec<Rule>>,
     /// How much and how long.
     pub limits: Limits,
+    /// Bytes this process may hold before it begins to refuse work; what its cgroup says if absent.
+    pub memory_limit: Option<u64>,
     /// The gateways that started this one, if any did; see [`crate::via`].
     pub via: Option<String>,
 }
@@ -84,6 +86,7 @@ impl Default for Config {
             authentication: None,
             authorization: None,
             limits: Limits::default(),
+            memory_limit: None,
             via: None,
         }
     }

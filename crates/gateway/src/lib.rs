@@ -27,6 +27,7 @@ pub mod names;
 pub mod naming;
 pub mod observe;
 pub mod parked;
+pub mod pressure;
 pub mod replay;
 pub mod reply;
 pub mod request_state;

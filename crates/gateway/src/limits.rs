@@ -269,6 +269,9 @@ impl<N: Next<Permitted<Box<Addressed>>>> Stage<Permitted<Box<Addressed>>, N> for
     type Reply = N::Reply;
 
     async fn handle(&self, mut call: Permitted<Box<Addressed>>, next: &N) -> Result<N::Reply, Failure> {
+        if self.runtime.pressure.sheds() {
+            return Err(Failure::rejected(Reject::Overloaded, "Memory is short; try again later"));
+        }
         let named = call.message();
         let entry = named.message.entry.as_ref().filter(|_| named.message.call.method == Method::CallTool);
         let granted = match entry {

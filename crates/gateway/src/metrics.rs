@@ -122,6 +122,10 @@ pub struct Metrics {
     pub log_lines_dropped: Counter,
     /// Requests that ended in a panic.
     pub panics: Counter,
+    /// How short memory is: 0 not, 1 calls are refused, 2 everything new.
+    pub memory_pressure: Gauge,
+    /// What the process may hold, 0 if there is no limit.
+    pub memory_limit: Gauge,
     plain: Vec<[OnceLock<Histogram>; ErrorType::COUNT]>,
     overhead_call: Histogram,
     overhead_list: Histogram,
@@ -267,6 +271,12 @@ impl Metrics {
             streams: register!("transom_streams_open", "Open streams from server to client", Gauge::default()),
             log_lines_dropped: register!("transom_log_lines_dropped", "Log lines that found no room", Counter::default()),
             panics: register!("transom_panics", "Requests that ended in a panic", Counter::default()),
+            memory_pressure: register!(
+                "transom_memory_pressure",
+                "How short memory is: 0 not at all, 1 calls are refused, 2 everything new is",
+                Gauge::default()
+            ),
+            memory_limit: register!("transom_memory_limit_bytes", "Memory that the process may hold, 0 without a limit", Gauge::default()),
             plain: (0..=Method::ALL.len()).map(|_| Default::default()).collect(),
             tools: Mutex::default(),
             tool_sets: AtomicUsize::new(0),

@@ -10,6 +10,7 @@ use crate::logging::Sampler;
 use crate::metrics::{Action, Metrics};
 use crate::naming::Names;
 use crate::parked::Parked;
+use crate::pressure::Pressure;
 use crate::reply::{Failure, Reject};
 use crate::seal::Seal;
 use crate::session::Sessions;
@@ -58,6 +59,8 @@ pub struct Runtime {
     pub via: Arc<Via>,
     /// Who may do what.
     pub policy: ArcSwap<Policy>,
+    /// How short memory is.
+    pub pressure: Pressure,
     /// How much and how long.
     pub limits: ArcSwap<Limits>,
     /// What clients were told of last; changes when they are told of something new.
@@ -171,6 +174,7 @@ impl Runtime {
             via,
             told: watch::Sender::new(Arc::new(Told { generation: Arc::new(Generation::empty()), policy: policy.clone() })),
             policy: ArcSwap::new(policy),
+            pressure: Pressure::new(config.memory_limit),
             limits: ArcSwap::from_pointee(Limits::new(&config.limits)),
             authentication: InForce::new(config.authentication.clone(), config.tls.is_some()),
             gate: ArcSwap::from_pointee(gate),
@@ -492,6 +496,9 @@ impl Runtime {
 
     /// A place among the requests in flight; `None` if there is none.
     pub fn admit(self: &Arc<Self>) -> Option<Admitted> {
+        if self.pressure.is_full() {
+            return None;
+        }
         if self.in_flight.fetch_add(1, Relaxed) >= IN_FLIGHT {
             self.in_flight.fetch_sub(1, Relaxed);
             return None;
@@ -523,7 +530,7 @@ impl Admitted {
     /// Counts bytes of the request; `false` if there is no room for them.
     pub fn add_bytes(&mut self, bytes: usize) -> bool {
         self.bytes += bytes;
-        self.runtime.in_flight_bytes.fetch_add(bytes, Relaxed) + bytes <= IN_FLIGHT_BYTES
+        self.runtime.in_flight_bytes.fetch_add(bytes, Relaxed) + bytes <= self.runtime.pressure.bodies(IN_FLIGHT_BYTES)
     }
 }
 

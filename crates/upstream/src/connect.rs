@@ -10,7 +10,7 @@ use crate::http_link::{Ask, HttpLink};
 use crate::ident::Ident;
 use crate::mux::{Audience, Mux};
 use crate::road::Road;
-use crate::spec::{EraChoice, Secret, Sessions, TargetSpec, Transport};
+use crate::spec::{ClientTls, EraChoice, Secret, Sessions, TargetSpec, Transport};
 use crate::sse;
 use crate::stdio::{self, Program};
 use crate::tuning::Tuning;
@@ -45,15 +45,15 @@ impl Dialer {
     async fn reach(&self, private: bool) -> Result<Connection, String> {
         let questions = self.spec.allow_server_requests;
         let (server, link) = match &self.spec.transport {
-            Transport::Stdio { cmd, args, env, cwd } => {
-                let program = || Program { cmd, args, env, cwd: cwd.as_ref() };
+            Transport::Stdio { cmd, args, env, cwd, limits } => {
+                let program = || Program { cmd, args, env, cwd: cwd.as_ref(), limits };
                 // Requests of a child can be answered only if it is clear whose they are.
                 let private = private && self.spec.sessions == Sessions::PerSession;
                 self.child(program, Audience { private, questions: questions && private }).await?
             }
-            Transport::Http { url, headers, ca } => self.http(url, headers, ca.as_deref(), private).await?,
-            Transport::Sse { url, headers, ca } => {
-                let client = self.client(url, ca.as_deref())?;
+            Transport::Http { url, headers, tls } => self.http(url, headers, tls.as_deref(), private).await?,
+            Transport::Sse { url, headers, tls } => {
+                let client = self.client(url, tls.as_deref())?;
                 self.sse(client, url, &header_map(headers)?, private).await.map_err(|failure| failure.to_string())?
             }
         };
@@ -119,8 +119,8 @@ impl Dialer {
         Ok(server)
     }
 
-    async fn http(&self, url: &Uri, headers: &[(HeaderName, Secret)], ca: Option<&[u8]>, private: bool) -> Result<(Server, Link), String> {
-        let client = self.client(url, ca)?;
+    async fn http(&self, url: &Uri, headers: &[(HeaderName, Secret)], tls: Option<&ClientTls>, private: bool) -> Result<(Server, Link), String> {
+        let client = self.client(url, tls)?;
         let headers = header_map(headers)?;
         let questions = self.spec.allow_server_requests;
         let link = HttpLink::new(client.clone(), url.clone(), &headers, questions, self.ears.clone(), self.tuning.clone());
@@ -188,11 +188,12 @@ impl Dialer {
         Ok((server, Link::Sse(mux, reader)))
     }
 
-    fn client(&self, url: &Uri, ca: Option<&[u8]>) -> Result<HttpClient, String> {
+    fn client(&self, url: &Uri, tls: Option<&ClientTls>) -> Result<HttpClient, String> {
         if let Some(client) = self.client.get() {
+            client.renew(&self.spec.name);
             return Ok(client.clone());
         }
-        let client = HttpClient::new(url, ca)?;
+        let client = HttpClient::new(url, tls)?;
         let _first = self.client.set(client.clone());
         Ok(client)
     }

@@ -125,6 +125,9 @@ impl Connection {
 
     /// Whether someone answers at all; what they answer does not matter.
     pub(crate) async fn ping(&self) -> Pulse {
+        if let Link::Http(link) = &self.link {
+            link.renew_trust();
+        }
         let method = if self.server.era == Era::Modern { "server/discover" } else { "ping" };
         // A pooled connection may have died with its server's previous life; a second try makes a new one.
         for last in [false, true] {

@@ -6,8 +6,10 @@
 
 use crate::failure::Failure;
 use crate::head;
-use crate::trust;
+use crate::spec::ClientTls;
+use crate::trust::{self, Stamps};
 use crate::wire::{Response, Unanswered, Wire};
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::future::Either;
 use http::uri::PathAndQuery;
@@ -23,28 +25,68 @@ use std::time::{Duration, Instant};
 
 const CONNECT: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(90);
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// A peer that is asked and says nothing: together with the first wait no more than half a minute.
+pub(crate) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+pub(crate) const KEEP_ALIVE_RETRIES: u32 = 3;
+/// What we sent and nobody acknowledged for this long was sent to nobody.
+const UNHEARD: Duration = Duration::from_secs(25);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 const IDLE_PER_HOST: usize = 512;
 
 #[derive(Clone)]
 pub(crate) enum HttpClient {
     Plain(Arc<Pool>),
-    Tls(Box<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>),
+    Tls(Arc<Secure>),
 }
 
-impl HttpClient {
-    /// A client for this URL. `ca`: the only authorities to trust, PEM.
-    pub(crate) fn new(url: &http::Uri, ca: Option<&[u8]>) -> Result<HttpClient, String> {
-        if url.scheme_str() != Some("https") {
-            return Ok(HttpClient::Plain(Arc::new(Pool { connector: connector(), idle: Mutex::default() })));
-        }
-        let config = trust::tls(ca)?;
+/// A client that speaks TLS as its files say.
+pub(crate) struct Secure {
+    current: ArcSwap<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>,
+    files: Option<ClientTls>,
+    /// What the files were when they were read.
+    stamps: Mutex<Stamps>,
+}
+
+impl Secure {
+    fn client(files: Option<&ClientTls>) -> Result<Client<HttpsConnector<HttpConnector>, Full<Bytes>>, String> {
+        let config = trust::with_files(files)?;
         let mut connector = connector();
         connector.enforce_http(false);
         let connector =
             hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().enable_http2().wrap_connector(connector);
-        Ok(HttpClient::Tls(Box::new(builder().build(connector))))
+        Ok(builder().build(connector))
+    }
+}
+
+impl HttpClient {
+    /// A client for this URL.
+    pub(crate) fn new(url: &http::Uri, tls: Option<&ClientTls>) -> Result<HttpClient, String> {
+        if url.scheme_str() != Some("https") {
+            return Ok(HttpClient::Plain(Arc::new(Pool { connector: connector(), idle: Mutex::default() })));
+        }
+        let stamps = Mutex::new(tls.map(trust::stamps).unwrap_or_default());
+        let current = ArcSwap::from_pointee(Secure::client(tls)?);
+        Ok(HttpClient::Tls(Arc::new(Secure { current, files: tls.cloned(), stamps })))
+    }
+
+    /// Reads the files for TLS again if they have changed; connections made from now on follow them. Bad files change nothing.
+    pub(crate) fn renew(&self, target: &str) {
+        let HttpClient::Tls(secure) = self else { return };
+        let Some(files) = &secure.files else { return };
+        let now = trust::stamps(files);
+        let mut stamps = secure.stamps.lock().unwrap_or_else(PoisonError::into_inner);
+        if *stamps == now {
+            return;
+        }
+        *stamps = now;
+        match Secure::client(Some(files)) {
+            Ok(client) => {
+                secure.current.store(Arc::new(client));
+                tracing::info!(%target, "the certificates for this target have changed and are in use");
+            }
+            Err(reason) => tracing::warn!(%target, reason, "the certificates for this target have changed and cannot be used; the old ones stay"),
+        }
     }
 
     /// Posts a body and waits for the head of the response. `more` are headers of this request alone.
@@ -91,7 +133,8 @@ impl HttpClient {
                 }
                 pool.send(&parts.uri, &head, &body).await
             }),
-            HttpClient::Tls(client) => Either::Right(Box::pin(async move {
+            HttpClient::Tls(secure) => Either::Right(Box::pin(async move {
+                let client = Client::clone(&secure.current.load());
                 match client.request(request).await {
                     Ok(response) => Ok(Response::driven(response)),
                     Err(error) => {
@@ -228,6 +271,10 @@ fn connector() -> HttpConnector {
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(CONNECT));
     connector.set_keepalive(Some(KEEP_ALIVE));
+    connector.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
+    connector.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
+    #[cfg(target_os = "linux")]
+    connector.set_tcp_user_timeout(Some(UNHEARD));
     connector
 }
 

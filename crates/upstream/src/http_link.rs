@@ -10,7 +10,7 @@ use crate::down::Down;
 use crate::ears::{Ears, fault};
 use crate::failure::{Answer, Failure};
 use crate::handshake;
-use crate::http_client::{HttpClient, Letterhead};
+use crate::http_client::{HttpClient, KEEP_ALIVE, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_RETRIES, Letterhead};
 use crate::ident::Ident;
 use crate::mux::Strays;
 use crate::outgoing;
@@ -476,8 +476,16 @@ impl HttpLink {
         let port = self.url.port_u16().unwrap_or(if secure { 443 } else { 80 });
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let Ok(Ok(stream)) = timeout(Duration::from_secs(5), TcpStream::connect((host, port))).await else { return };
+        let asked = socket2::TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_INTERVAL).with_retries(KEEP_ALIVE_RETRIES);
+        // Without it a server that vanishes is noticed by the next ping.
+        let _set = socket2::SockRef::from(&stream).set_tcp_keepalive(&asked);
         let mut byte = [0];
         let _closed = stream.peek(&mut byte).await;
+    }
+
+    /// Follows files for TLS that have changed.
+    pub(crate) fn renew_trust(&self) {
+        self.client.renew(&self.ears.target);
     }
 
     /// Ends the legacy session, if there is one.

@@ -460,7 +460,7 @@ mod tests {
 
     /// A mux over `cat`: every request comes straight back, and is no answer.
     async fn mux() -> (Arc<Mux>, Arc<Counter>, tokio::process::Child) {
-        let transport = Transport::Stdio { cmd: "cat".into(), args: vec![], env: vec![], cwd: None };
+        let transport = Transport::Stdio { cmd: "cat".into(), args: vec![], env: vec![], cwd: None, limits: Default::default() };
         let spec = TargetSpec {
             name: "t".into(),
             transport,

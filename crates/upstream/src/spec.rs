@@ -45,6 +45,19 @@ pub struct TargetSpec {
     pub aliases: Vec<(String, String)>,
 }
 
+/// What a child may use. The kernel holds it, and what it starts, to each of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChildLimits {
+    /// Bytes of address space, of each process.
+    pub memory: Option<u64>,
+    /// Processes and threads of its user, all together.
+    pub processes: Option<u64>,
+    /// Open files, of each process.
+    pub files: Option<u64>,
+    /// Time on a processor, of each process; whole seconds.
+    pub cpu: Option<Duration>,
+}
+
 /// How to reach a target.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Transport {
@@ -58,6 +71,8 @@ pub enum Transport {
         env: Vec<(String, Secret)>,
         /// Its working directory.
         cwd: Option<PathBuf>,
+        /// What it may use.
+        limits: ChildLimits,
     },
     /// Streamable HTTP.
     Http {
@@ -65,8 +80,8 @@ pub enum Transport {
         url: http::Uri,
         /// Headers of every request.
         headers: Vec<(http::HeaderName, Secret)>,
-        /// PEM of the only certificate authorities to trust; the system's if absent.
-        ca: Option<Arc<[u8]>>,
+        /// Whom to trust and how to prove who we are; by default the system's authorities, and not at all.
+        tls: Option<Arc<ClientTls>>,
     },
     /// HTTP with server-sent events, revision 2024-11-05.
     Sse {
@@ -74,9 +89,18 @@ pub enum Transport {
         url: http::Uri,
         /// Headers of every request.
         headers: Vec<(http::HeaderName, Secret)>,
-        /// PEM of the only certificate authorities to trust; the system's if absent.
-        ca: Option<Arc<[u8]>>,
+        /// Whom to trust and how to prove who we are; by default the system's authorities, and not at all.
+        tls: Option<Arc<ClientTls>>,
     },
+}
+
+/// PEM files for TLS towards a server. They are read again when they changed and a connection is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientTls {
+    /// The only authorities to trust; the system's if absent.
+    pub ca: Option<PathBuf>,
+    /// Our certificate and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl Transport {

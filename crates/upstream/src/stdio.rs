@@ -9,7 +9,7 @@ use crate::lines::{Line, Lines};
 use crate::marked;
 use crate::mux::{Audience, Mux, Pipe};
 use crate::spawner;
-use crate::spec::Secret;
+use crate::spec::{ChildLimits, Secret};
 use crate::sys::{self, Group};
 use crate::tuning::Tuning;
 use crate::via;
@@ -35,6 +35,7 @@ pub(crate) struct Program<'p> {
     pub(crate) args: &'p [String],
     pub(crate) env: &'p [(String, Secret)],
     pub(crate) cwd: Option<&'p PathBuf>,
+    pub(crate) limits: &'p ChildLimits,
 }
 
 /// A running child. Dropping the handle kills it and its descendants; [`ChildHandle::stop`] asks first.
@@ -67,7 +68,7 @@ pub(crate) async fn start(program: Program<'_>, audience: Audience, ears: Arc<Ea
     if let Some(cwd) = program.cwd {
         command.current_dir(cwd);
     }
-    sys::bind_to_parent(&mut command);
+    sys::bind_to_parent(&mut command, program.limits);
 
     let mut child = spawner::spawn(command).await.map_err(|error| format!("cannot start `{}`: {}", program.cmd, describe(&error)))?;
     let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {

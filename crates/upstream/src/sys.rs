@@ -1,6 +1,8 @@
-//! The only unsafe code: what a child does between fork and exec, and signals to process groups.
+//! The only unsafe code: what a child does between fork and exec, limits of processes, and signals to process groups.
 
+use crate::spec::ChildLimits;
 use std::io;
+use std::sync::OnceLock;
 use tokio::process::Command;
 
 /// Makes the memory and the environment of this process unreadable to its children. Call it once at start.
@@ -19,8 +21,52 @@ pub fn keep_pages_small() {
     }
 }
 
-/// The child dies with the thread that spawned it and leaves no core.
-pub(crate) fn bind_to_parent(command: &mut Command) {
+/// How many files this process might open before we raised that.
+static FILES_AT_START: OnceLock<libc::rlimit> = OnceLock::new();
+
+/// Raises the number of files this process may open as far as it is allowed to. Children start with the old one: some
+/// programs walk through all numbers a file could have. Call it once at start.
+pub fn raise_file_limit() {
+    let Some(limit) = files() else { return };
+    if limit.rlim_cur >= limit.rlim_max {
+        return;
+    }
+    let raised = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+    // SAFETY: reads a struct that outlives the call.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } == 0 {
+        let _first = FILES_AT_START.set(limit);
+    }
+}
+
+/// How many files this process may open; `None` if nobody knows.
+pub fn file_limit() -> Option<usize> {
+    files().and_then(|limit| usize::try_from(limit.rlim_cur).ok())
+}
+
+fn files() -> Option<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes to a struct that outlives the call.
+    (unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0).then_some(limit)
+}
+
+/// What a child may use: what to limit, and to how much.
+fn bounds(limits: &ChildLimits) -> Vec<(libc::__rlimit_resource_t, libc::rlimit)> {
+    let exactly = |most: u64| libc::rlimit { rlim_cur: most, rlim_max: most };
+    let mut bounds = vec![(libc::RLIMIT_CORE, exactly(0))];
+    match (limits.files, FILES_AT_START.get()) {
+        (Some(files), _) => bounds.push((libc::RLIMIT_NOFILE, exactly(files))),
+        (None, Some(before)) => bounds.push((libc::RLIMIT_NOFILE, *before)),
+        (None, None) => {}
+    }
+    bounds.extend(limits.memory.map(|memory| (libc::RLIMIT_AS, exactly(memory))));
+    bounds.extend(limits.processes.map(|processes| (libc::RLIMIT_NPROC, exactly(processes))));
+    bounds.extend(limits.cpu.map(|cpu| (libc::RLIMIT_CPU, exactly(cpu.as_secs().max(1)))));
+    bounds
+}
+
+/// The child dies with the thread that spawned it, leaves no core, gains no rights by what it starts, and keeps to its limits.
+pub(crate) fn bind_to_parent(command: &mut Command, limits: &ChildLimits) {
+    let bounds = bounds(limits);
     // SAFETY: reads a number.
     let parent = unsafe { libc::getpid() };
     // SAFETY: the closure runs in the forked child and calls only async-signal-safe functions; it allocates nothing.
@@ -35,8 +81,14 @@ pub(crate) fn bind_to_parent(command: &mut Command) {
             }
             // How we hold our memory is no business of a child's, which inherits it.
             libc::prctl(libc::PR_SET_THP_DISABLE, 0, 0, 0, 0);
-            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            libc::setrlimit(libc::RLIMIT_CORE, &none);
+            if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            for (resource, bound) in &bounds {
+                if libc::setrlimit(*resource, bound) != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
             Ok(())
         });
     }

@@ -263,7 +263,7 @@ mod tests {
     // T17: memory per call under way is bounded and small
     #[tokio::test]
     async fn the_future_of_a_call_is_small() {
-        let transport = Transport::Http { url: "http://127.0.0.1:1/mcp".parse().unwrap(), headers: vec![], ca: None };
+        let transport = Transport::Http { url: "http://127.0.0.1:1/mcp".parse().unwrap(), headers: vec![], tls: None };
         let spec = TargetSpec {
             name: "t".into(),
             transport,

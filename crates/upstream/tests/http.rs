@@ -634,7 +634,7 @@ async fn a_legacy_sse_server_is_found_and_used_and_kept_at_its_origin() {
         }
     })
     .await;
-    for transport in [http(&server.url()), Transport::Sse { url: server.url().parse().unwrap(), headers: vec![], ca: None }] {
+    for transport in [http(&server.url()), Transport::Sse { url: server.url().parse().unwrap(), headers: vec![], tls: None }] {
         let subject = Subject::start(spec("sse", transport), quick());
         let offer = subject.connected().await.offer.clone().unwrap();
         assert_eq!((offer.revision.text(), offer.tools.len()), ("2024-11-05", 1));
@@ -664,7 +664,7 @@ async fn a_legacy_sse_server_is_found_and_used_and_kept_at_its_origin() {
         }
     })
     .await;
-    let subject = Subject::start(spec("sse", Transport::Sse { url: server.url().parse().unwrap(), headers: vec![], ca: None }), quick());
+    let subject = Subject::start(spec("sse", Transport::Sse { url: server.url().parse().unwrap(), headers: vec![], tls: None }), quick());
     let state = subject.until("refused", |state| state.last_error.is_some()).await;
     assert!(state.last_error.as_ref().unwrap().contains("origin"), "{state:?}");
     assert!(evil.got.lock().unwrap().is_empty());
@@ -704,9 +704,17 @@ async fn five_failures_in_a_row_open_the_circuit() {
 #[tokio::test]
 async fn a_tls_target_is_trusted_by_its_authority_and_by_nothing_else() {
     let server = Server::start_tls(|got: Got| async move { legacy(&got).unwrap_or_else(|| got.result("{}")) }).await;
-    let transport = |ca: Option<&[u8]>| {
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = 0;
+    let mut transport = |ca: Option<&[u8]>| {
         let url = format!("https://localhost:{}/mcp", server.addr.port()).parse().unwrap();
-        Transport::Http { url, headers: vec![], ca: ca.map(Into::into) }
+        files += 1;
+        let path = folder.path().join(format!("{files}.pem"));
+        let tls = ca.map(|ca| {
+            std::fs::write(&path, ca).unwrap();
+            Arc::new(transom_upstream::ClientTls { ca: Some(path.clone()), identity: None })
+        });
+        Transport::Http { url, headers: vec![], tls }
     };
     let trusted = Subject::start(spec("trusted", transport(Some(include_bytes!("fixtures/ca.pem")))), quick());
     trusted.connected().await;

@@ -473,7 +473,13 @@ async fn a_modern_child_is_listened_to() {
 #[tokio::test]
 async fn what_cannot_be_started_is_named_with_its_reason() {
     for (cmd, what) in [("no-such-program-anywhere", "no such file"), ("/etc/passwd", "permission denied")] {
-        let transport = Transport::Stdio { cmd: cmd.into(), args: vec![], env: vec![("KEY".into(), Secret::new("s3cr3t-value"))], cwd: None };
+        let transport = Transport::Stdio {
+            cmd: cmd.into(),
+            args: vec![],
+            env: vec![("KEY".into(), Secret::new("s3cr3t-value"))],
+            cwd: None,
+            limits: Default::default(),
+        };
         let subject = Subject::start(spec("missing", transport), quick());
         let state = subject.until("tried", |state| state.settled).await;
         let error = state.last_error.clone().unwrap();

@@ -277,6 +277,22 @@ impl Fake {
             "counter" => text((self.counter.fetch_add(1, Ordering::SeqCst) + 1).to_string()),
             "env" => text(json!(env::vars().map(|(name, value)| json!([name, value])).collect::<Vec<_>>()).to_string()),
             "pid" => text(process::id().to_string()),
+            "limits" => {
+                let read = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
+                text(read("limits") + &read("status"))
+            }
+            "hog" => {
+                let mut held: Vec<Vec<u8>> = Vec::new();
+                for _ in 0..number("mib") {
+                    held.push(vec![1; 1 << 20]);
+                }
+                text(format!("holds {} MiB", held.len()))
+            }
+            "bomb" => {
+                let itself = env::current_exe().expect("its own path");
+                let start = || process::Command::new(&itself).arg("grandchild").stdin(process::Stdio::null()).spawn();
+                text((0..number("n")).map_while(|_| start().ok()).map(std::mem::forget).count().to_string())
+            }
             "sleep" => {
                 thread::sleep(Duration::from_millis(number("ms")));
                 text(format!("slept {}", arguments["nonce"]))

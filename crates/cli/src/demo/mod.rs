@@ -55,6 +55,7 @@ pub fn targets() -> Result<Vec<TargetSpec>, Failure> {
             args: vec!["demo-target".into(), target.name().into()],
             env: Vec::new(),
             cwd: None,
+            limits: Default::default(),
         },
         era: EraChoice::Auto,
         sessions: Sessions::Shared,

@@ -3,7 +3,7 @@
 use super::network::Server;
 use super::value::Resolved;
 use super::{Meaning, TOOL_NAME_CHARACTERS, is_tool_name_character};
-use crate::file::{ClientTls, Era, Remote, Sessions, Stdio, Target, Text};
+use crate::file::{self, Era, Remote, Sessions, Stdio, Target, Text};
 use crate::problem::Problem;
 use crate::written::{Entries, Place, Written};
 use http::HeaderName;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use transom_gateway::Config;
 use transom_gateway::via::is_own;
-use transom_upstream::{EraChoice, Secret, TargetSpec, Transport};
+use transom_upstream::{ChildLimits, ClientTls, EraChoice, Secret, TargetSpec, Transport};
 
 /// What the admin API, metrics labels and `/mcp/{target}` can carry comfortably.
 const LONGEST_TARGET_NAME: usize = 64;
@@ -145,11 +145,11 @@ impl Meaning<'_> {
                     .help("keep one of them, or make two targets of it"),
             );
         }
-        let ca = self.ca(&target.tls, target);
+        let tls = self.client_tls(&target.tls, target);
         let stdio = target.stdio.get().and_then(|(stdio, at)| self.stdio(stdio, at));
         let remote = |key, section: &Written<Remote>| section.get().and_then(|(remote, at)| self.remote(key, remote, at));
-        let http = remote("mcp", &target.mcp).map(|(url, headers)| Transport::Http { url, headers, ca: ca.clone() });
-        let sse = remote("sse", &target.sse).map(|(url, headers)| Transport::Sse { url, headers, ca: ca.clone() });
+        let http = remote("mcp", &target.mcp).map(|(url, headers)| Transport::Http { url, headers, tls: tls.clone() });
+        let sse = remote("sse", &target.sse).map(|(url, headers)| Transport::Sse { url, headers, tls: tls.clone() });
         stdio.or(http).or(sse)
     }
 
@@ -165,7 +165,26 @@ impl Meaning<'_> {
         let args = self.all(&stdio.args, |meaning, arg| meaning.without_nul(arg).map(|arg| arg.text));
         let env = self.env(stdio.env.value.as_ref());
         let cwd = self.path("cwd", &stdio.cwd);
-        Some(Transport::Stdio { cmd: cmd?, args, env, cwd })
+        let limits = stdio.limits.value.as_ref().map(|limits| self.child_limits(limits)).unwrap_or_default();
+        Some(Transport::Stdio { cmd: cmd?, args, env, cwd, limits })
+    }
+
+    fn child_limits(&self, limits: &file::ChildLimits) -> ChildLimits {
+        ChildLimits {
+            memory: self.size("memory", &limits.memory),
+            processes: self.count("processes", &limits.processes),
+            files: self.count("files", &limits.files),
+            cpu: self.duration("cpu", &limits.cpu),
+        }
+    }
+
+    fn count(&self, key: &str, written: &Written<Text>) -> Option<u64> {
+        let resolved = self.text(written)?;
+        let count = resolved.text.trim().parse().ok().filter(|count| *count > 0);
+        if count.is_none() {
+            self.note(Problem::error(resolved.place, format!("`{key}: {}` is not a number above zero", resolved.written)));
+        }
+        count
     }
 
     /// `cmd: npx -y server` is what a shell would take; here it would be one odd file name.
@@ -217,7 +236,7 @@ impl Meaning<'_> {
         Some((url?, headers))
     }
 
-    fn ca(&self, tls: &Written<ClientTls>, target: &Target) -> Option<Arc<[u8]>> {
+    fn client_tls(&self, tls: &Written<file::TargetTls>, target: &Target) -> Option<Arc<ClientTls>> {
         let (tls, place) = tls.get()?;
         let hosts = [&target.mcp, &target.sse].into_iter().filter_map(|section| section.value.as_ref()?.host.value.as_ref());
         let is_https = hosts.map(|Text(host)| host.to_ascii_lowercase()).any(|host| host.contains('$') || host.starts_with("https://"));
@@ -225,7 +244,18 @@ impl Meaning<'_> {
             // A variable may turn out to be https; only what is plainly something else is pointed out.
             self.note(Problem::warning(place, "`tls` has no effect on a target that is not reached by https"));
         }
-        self.authorities(tls)
+        for (given, missing, key) in [(&tls.cert, &tls.key, "key"), (&tls.key, &tls.cert, "cert")] {
+            if let (Some((_, at)), true) = (given.get(), missing.is_missing()) {
+                self.note(
+                    Problem::error(at, format!("`tls` has no `{key}`")).help("to prove who we are takes both `cert` and `key`, each a PEM file"),
+                );
+            }
+        }
+        let path = |key, written, what, begin| self.pem(key, written, what, begin).map(|(path, _)| path);
+        let ca = path("ca", &tls.ca, "certificate", "-----BEGIN CERTIFICATE-----");
+        let cert = path("cert", &tls.cert, "certificate", "-----BEGIN CERTIFICATE-----");
+        let key = path("key", &tls.key, "private key", "-----BEGIN ");
+        Some(Arc::new(ClientTls { ca, identity: cert.zip(key) }))
     }
 
     fn aliases(&self, entries: Option<&Entries<Text>>) -> Vec<(String, String)> {

@@ -4,6 +4,7 @@ use super::Meaning;
 use crate::duration;
 use crate::file::Text;
 use crate::problem::Problem;
+use crate::size;
 use crate::written::{Place, Written};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -84,6 +85,18 @@ impl Meaning<'_> {
             Ok(duration) => Some(duration),
             Err(fault) => {
                 self.note(Problem::error(resolved.place, format!("`{key}: {}` {fault}", resolved.written)).help(duration::FORMS));
+                None
+            }
+        }
+    }
+
+    /// An amount of memory, in bytes.
+    pub(super) fn size(&self, key: &str, written: &Written<Text>) -> Option<u64> {
+        let resolved = self.text(written)?;
+        match size::parse(&resolved.text) {
+            Ok(bytes) => Some(bytes),
+            Err(fault) => {
+                self.note(Problem::error(resolved.place, format!("`{key}: {}` {fault}", resolved.written)).help(size::FORMS));
                 None
             }
         }

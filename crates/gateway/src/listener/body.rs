@@ -1,6 +1,6 @@
 //! Bodies: of requests, collected within limits; of replies, pieces that are sent as they are, or a stream.
 
-use crate::listener::io::{Activity, Busy};
+use crate::listener::io::{Activity, Busy, Pace};
 use crate::listener::mcp::malformed_failure;
 use crate::reply::{Failure, Reject};
 use crate::runtime::Admitted;
@@ -102,6 +102,7 @@ pub type Chunks = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 pub struct ReplyBody {
     content: Content,
     _busy: Option<Busy>,
+    pace: Option<Arc<Pace>>,
 }
 
 enum Content {
@@ -116,6 +117,27 @@ enum Content {
     Elsewhere(Arc<Activity>),
 }
 
+impl Content {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        match self {
+            Content::Pieces { pieces, next } => {
+                while let Some(piece) = pieces.get_mut(*next) {
+                    *next += 1;
+                    if !piece.is_empty() {
+                        return Poll::Ready(Some(std::mem::take(piece)));
+                    }
+                }
+                Poll::Ready(None)
+            }
+            Content::Elsewhere(activity) => {
+                activity.head_is_written();
+                Poll::Pending
+            }
+            Content::Stream(chunks) | Content::Lasting(chunks) => chunks.as_mut().poll_next(cx),
+        }
+    }
+}
+
 impl ReplyBody {
     /// These bytes.
     pub fn full(bytes: impl Into<Bytes>) -> ReplyBody {
@@ -124,17 +146,17 @@ impl ReplyBody {
 
     /// These pieces, one after the other, without copying them together.
     pub fn pieces(pieces: [Bytes; 3]) -> ReplyBody {
-        ReplyBody { content: Content::Pieces { pieces, next: 0 }, _busy: None }
+        ReplyBody { content: Content::Pieces { pieces, next: 0 }, _busy: None, pace: None }
     }
 
     /// Chunks as they come.
     pub fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> ReplyBody {
-        ReplyBody { content: Content::Stream(Box::pin(chunks)), _busy: None }
+        ReplyBody { content: Content::Stream(Box::pin(chunks)), _busy: None, pace: None }
     }
 
     /// Chunks as they come, for hours.
     pub fn lasting(chunks: impl Stream<Item = Bytes> + Send + 'static) -> ReplyBody {
-        ReplyBody { content: Content::Lasting(Box::pin(chunks)), _busy: None }
+        ReplyBody { content: Content::Lasting(Box::pin(chunks)), _busy: None, pace: None }
     }
 
     /// Hands a lasting stream to its connection, which writes it with less. Any other body stays what it is.
@@ -156,29 +178,25 @@ impl ReplyBody {
     }
 }
 
+impl ReplyBody {
+    /// Tells how it gets on.
+    pub fn paced(mut self, pace: Arc<Pace>) -> ReplyBody {
+        self.pace = Some(pace);
+        self
+    }
+}
+
 impl Body for ReplyBody {
     type Data = Bytes;
     type Error = Infallible;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.get_mut().content {
-            Content::Pieces { pieces, next } => {
-                while let Some(piece) = pieces.get_mut(*next) {
-                    *next += 1;
-                    if !piece.is_empty() {
-                        return Poll::Ready(Some(Ok(Frame::data(std::mem::take(piece)))));
-                    }
-                }
-                Poll::Ready(None)
-            }
-            Content::Elsewhere(activity) => {
-                activity.head_is_written();
-                Poll::Pending
-            }
-            Content::Stream(chunks) | Content::Lasting(chunks) => {
-                chunks.as_mut().poll_next(cx).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
-            }
+        let this = self.get_mut();
+        let next = this.content.poll_next(cx);
+        if let Some(pace) = &this.pace {
+            if next.is_pending() { pace.taken() } else { pace.offered() }
         }
+        next.map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -191,10 +191,16 @@ fn service<H: Handler>(
         let (handler, activity, busy) = (handler.clone(), activity.clone(), activity.begin());
         // Other versions end a stream in other ways, and so does a client that wants the connection closed.
         let ours = request.version() == Version::HTTP_11 && !wants_close(request.headers());
+        // Over HTTP/1 a reply that is not taken stops the connection, and that is seen.
+        let shares = request.version() == Version::HTTP_2;
         async move {
             let reply = handler.handle(request, ends.local).await;
             let ours = ours && reply.status().is_success();
-            Ok::<_, Infallible>(reply.map(|body| if ours { body.handed_to(&activity).holding(busy) } else { body.holding(busy) }))
+            Ok::<_, Infallible>(reply.map(|body| match (ours, shares) {
+                (true, _) => body.handed_to(&activity).holding(busy),
+                (false, true) => body.holding(busy).paced(activity.pace()),
+                (false, false) => body.holding(busy),
+            }))
         }
     });
     // Whoever prints a request, these values are not printed.

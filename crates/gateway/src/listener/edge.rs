@@ -107,6 +107,9 @@ impl Edge {
         };
         let asked = self.endpoint.runtime.policy.load().reads_request();
         let viewer = Viewer { principal, circumstances: asked.then(|| Arc::new(Circumstances::read(parts))) };
+        if self.endpoint.runtime.pressure.is_full() && parts.method == Method::GET && matches!(place, Place::Mcp(_) | Place::Sse) {
+            return self.refuse(Reject::Overloaded, "Memory is short; try again later");
+        }
         let via = match &place {
             // Reads all its headers once.
             Place::Mcp(_) => None,

@@ -4,8 +4,8 @@
 use crate::listener::body::Chunks;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -39,6 +39,38 @@ pub struct Activity {
     rests: AtomicBool,
     head: AtomicU8,
     stream: Mutex<Option<Chunks>>,
+    /// The replies of an HTTP/2 connection that are on their way.
+    paces: Mutex<Vec<Weak<Pace>>>,
+}
+
+/// How a reply gets on that shares its connection with others. The connection may be written to all the time while the peer
+/// gives one of its streams no room.
+#[derive(Debug)]
+pub struct Pace {
+    began: Instant,
+    /// Milliseconds after `began` at which the peer was given something to take; `OURS` while it waits for us.
+    waits_since: AtomicU64,
+}
+
+const OURS: u64 = u64::MAX;
+/// How often replies of HTTP/2 are looked at within the time the peer has for them.
+const LOOKS: u32 = 4;
+
+impl Pace {
+    /// The peer has something to take from now on.
+    pub fn offered(&self) {
+        self.waits_since.store(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(OURS), Relaxed);
+    }
+
+    /// The peer has taken all there is.
+    pub fn taken(&self) {
+        self.waits_since.store(OURS, Relaxed);
+    }
+
+    fn stalled(&self, patience: Duration) -> bool {
+        let since = self.waits_since.load(Relaxed);
+        since != OURS && self.began.elapsed() > Duration::from_millis(since) + patience
+    }
 }
 
 /// A stream was handed over, and the head of its reply is being written.
@@ -98,6 +130,22 @@ impl Activity {
         self.now.fetch_add(1, Relaxed);
         self.ever.fetch_add(1, Relaxed);
         Busy(self.clone())
+    }
+
+    /// Keeps an eye on a reply that is about to be sent.
+    pub fn pace(&self) -> Arc<Pace> {
+        let pace = Arc::new(Pace { began: Instant::now(), waits_since: AtomicU64::new(0) });
+        if let Ok(mut paces) = self.paces.lock() {
+            // As many as the peer may have streams.
+            paces.retain(|pace| pace.strong_count() > 0);
+            paces.push(Arc::downgrade(&pace));
+        }
+        pace
+    }
+
+    /// Whether the peer has left a reply alone for too long.
+    fn stalled(&self, patience: Duration) -> bool {
+        self.paces.lock().is_ok_and(|paces| paces.iter().filter_map(Weak::upgrade).any(|pace| pace.stalled(patience)))
     }
 }
 
@@ -187,21 +235,25 @@ impl<S> Guarded<S> {
     /// Whether time is up. The alarm may ring early; then it is set again.
     fn expired(&mut self, cx: &mut Context<'_>) -> bool {
         loop {
-            let Some(deadline) = self.deadline() else { return false };
-            let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
-            if alarm.deadline().into_std() > deadline {
-                alarm.as_mut().reset(deadline.into());
+            let deadline = self.deadline();
+            // Replies that share a connection are looked at now and then.
+            let look = self.head.http2.then(|| Instant::now() + self.patience.write / LOOKS);
+            let Some(next) = deadline.into_iter().chain(look).min() else { return false };
+            let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(next.into())));
+            if alarm.deadline().into_std() > next {
+                alarm.as_mut().reset(next.into());
             }
             match alarm.as_mut().poll(cx) {
                 Poll::Pending => return false,
-                Poll::Ready(()) if Instant::now() >= deadline => {
+                Poll::Ready(()) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => {
                     // What rang is over; the next alarm is a new one.
                     self.alarm = None;
                     if !self.goes_to_rest() {
                         return true;
                     }
                 }
-                Poll::Ready(()) => alarm.as_mut().reset(deadline.into()),
+                Poll::Ready(()) if self.head.http2 && self.activity.stalled(self.patience.write) => return true,
+                Poll::Ready(()) => alarm.as_mut().reset(next.into()),
             }
         }
     }

@@ -14,6 +14,7 @@ pub mod tls;
 
 use crate::listener::body::ReplyBody;
 use crate::listener::connection::{Ends, Protocols, converse};
+use crate::logging::Sampler;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use std::future::Future;
@@ -24,6 +25,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 const CONNECTIONS: usize = 25_000;
+/// Files that connections of clients may not take.
+const RESERVED_FILES: usize = 64;
+const FEWEST: usize = 16;
+/// Between two attempts to accept while there is no file left for it.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const HANDSHAKE: Duration = Duration::from_secs(15);
 
 /// Answers the requests of a listener.
@@ -47,23 +54,35 @@ pub struct Closing {
 /// Accepts connections until told to finish.
 pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, tls: Option<Arc<tls::Tls>>, mut closing: Closing) {
     let protocols = Arc::new(Protocols::default());
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let room = Arc::new(Semaphore::new(connections()));
+    let full = Sampler::default();
+    let mut pause = FIRST_PAUSE;
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = closing.signal.wait_for(|closing| *closing) => return,
         };
         let stream = match accepted {
-            Ok((stream, _)) => stream,
+            Ok((stream, _)) => {
+                pause = FIRST_PAUSE;
+                stream
+            }
+            // It was gone before we took it.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
             Err(error) => {
-                // Out of files, most likely: others will be closed in a moment.
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                // Out of files, most likely. Whoever waits stays in the queue until others have closed theirs.
+                if pause == FIRST_PAUSE {
+                    tracing::warn!(%error, "cannot accept connections for now");
+                }
+                let _closing = tokio::time::timeout(pause, closing.signal.wait_for(|closing| *closing)).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
                 continue;
             }
         };
         let Ok(place) = room.clone().try_acquire_owned() else {
-            tracing::warn!("too many connections; one was closed");
+            if let Some(skipped) = full.admit(1) {
+                tracing::warn!(skipped, "too many connections; one was closed");
+            }
             continue;
         };
         let (protocols, handler, tls, closing) = (protocols.clone(), handler.clone(), tls.clone(), closing.clone());
@@ -72,6 +91,11 @@ pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, tls: Opti
             drop(place);
         });
     }
+}
+
+/// How many connections there may be: some files are kept for targets, logs and whatever else a request needs.
+fn connections() -> usize {
+    transom_upstream::file_limit().map_or(CONNECTIONS, |files| files.saturating_sub(RESERVED_FILES).clamp(FEWEST, CONNECTIONS))
 }
 
 async fn connection<H: Handler>(stream: TcpStream, protocols: Arc<Protocols>, handler: Arc<H>, tls: Option<Arc<tls::Tls>>, closing: Closing) {

@@ -162,11 +162,17 @@ pub fn spec(name: &str, transport: Transport) -> TargetSpec {
 pub fn python(program: &str, args: &[&str]) -> Transport {
     let mut all = vec!["-u".to_owned(), "-c".to_owned(), program.to_owned()];
     all.extend(args.iter().map(|arg| (*arg).to_owned()));
-    Transport::Stdio { cmd: "python3".into(), args: all, env: vec![("MARK".into(), Secret::new("a-marked-value"))], cwd: None }
+    Transport::Stdio {
+        cmd: "python3".into(),
+        args: all,
+        env: vec![("MARK".into(), Secret::new("a-marked-value"))],
+        cwd: None,
+        limits: Default::default(),
+    }
 }
 
 pub fn http(url: &str) -> Transport {
-    Transport::Http { url: url.parse().unwrap(), headers: vec![(http::header::AUTHORIZATION, Secret::new("Bearer t0ken-value"))], ca: None }
+    Transport::Http { url: url.parse().unwrap(), headers: vec![(http::header::AUTHORIZATION, Secret::new("Bearer t0ken-value"))], tls: None }
 }
 
 /// What a fake server got.
