@@ -36,7 +36,32 @@ pub struct Decision {
 }
 
 /// What rules say that look only at who asks: the same for everything on a list.
-pub struct Standing(Vec<Option<(bool, u32)>>);
+pub struct Standing {
+    /// The rules that are judged already.
+    known: Tally,
+    /// The others, by number: the only ones that a list costs anything for. Of a thousand roles most are not the principal's.
+    open: Vec<usize>,
+}
+
+/// Rules put together, as far as they are judged.
+#[derive(Clone, Copy)]
+struct Tally {
+    denied: bool,
+    required: bool,
+    allowed: bool,
+    errors: u32,
+}
+
+impl Tally {
+    fn add(&mut self, effect: Effect, (holds, errors): (bool, u32)) {
+        self.errors += errors;
+        match effect {
+            Effect::Deny => self.denied |= holds,
+            Effect::Require => self.required &= holds,
+            Effect::Allow => self.allowed |= holds,
+        }
+    }
+}
 
 impl Policy {
     /// Puts rules together, or says everything that is wrong with them. `None`: everybody may do everything; no rules
@@ -82,24 +107,28 @@ impl Policy {
     /// Judges what does not depend on what is asked for.
     pub fn standing(&self, who: &Who, circumstances: Option<&Circumstances>) -> Standing {
         let asked = Asked { circumstances, ..Asked::new(None, who) };
-        let rules = self.rules.as_deref().unwrap_or_default();
-        Standing(rules.iter().map(|rule| (!rule.reads.subject).then(|| answer(rule, &asked))).collect())
+        let mut standing = Standing { known: Tally { denied: false, required: true, allowed: false, errors: 0 }, open: Vec::new() };
+        for (number, rule) in self.rules.iter().flat_map(|rules| rules.iter()).enumerate() {
+            if !rule.reads.subject {
+                standing.known.add(rule.effect, answer(rule, &asked));
+            } else if rule.about_who.iter().any(|part| holds(part, &rule.patterns, &asked) == Ok(false)) {
+                // Whatever the rest says, and even if it cannot be evaluated: all parts must hold.
+                standing.known.add(rule.effect, (false, 0));
+            } else {
+                standing.open.push(number);
+            }
+        }
+        standing
     }
 
     /// Judges one thing. `standing` is that of the same principal under this policy.
     pub fn judge(&self, asked: &Asked<'_>, standing: &Standing) -> Decision {
         let Some(rules) = &self.rules else { return Decision { allowed: true, errors: 0 } };
-        let (mut denied, mut required, mut allowed, mut errors) = (false, true, false, 0);
-        for (at, rule) in rules.iter().enumerate() {
-            let known = standing.0.get(at).copied().flatten();
-            let (holds, failed) = known.unwrap_or_else(|| answer(rule, asked));
-            errors += failed;
-            match rule.effect {
-                Effect::Deny => denied |= holds,
-                Effect::Require => required &= holds,
-                Effect::Allow => allowed |= holds,
-            }
+        let mut tally = standing.known;
+        for rule in standing.open.iter().filter_map(|number| rules.get(*number)) {
+            tally.add(rule.effect, answer(rule, asked));
         }
+        let Tally { denied, required, allowed, errors } = tally;
         Decision { allowed: !denied && required && allowed, errors }
     }
 
@@ -126,7 +155,7 @@ impl Policy {
 /// Whether a rule holds, and how many errors that took.
 fn answer(rule: &Checked, asked: &Asked<'_>) -> (bool, u32) {
     let against = rule.effect == Effect::Deny;
-    match holds(&rule.expression, asked) {
+    match holds(&rule.expression, &rule.patterns, asked) {
         Ok(holds) => (holds, 0),
         // What depends on arguments that are yet to come is possible.
         Err(NoAnswer::AwaitsArguments) => (!against, 0),

@@ -7,6 +7,7 @@
 use crate::config::{Effect, Rule};
 use cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue, SourceInfo, operators};
 use cel::parser::{Expression, ParseErrors};
+use regex::Regex;
 use std::sync::Arc;
 
 /// The longest expression, in bytes.
@@ -45,6 +46,10 @@ pub struct Checked {
     pub effect: Effect,
     /// Its expression, with every variable as one identifier.
     pub expression: Expression,
+    /// The parts of it that must all hold and that look only at who asks. If one of them does not hold, nor does the rule.
+    pub about_who: Vec<Expression>,
+    /// The patterns of its `matches`, compiled.
+    pub patterns: Arc<[Regex]>,
     /// What it looks at.
     pub reads: Reads,
     /// Names it compares tools and targets with.
@@ -135,11 +140,44 @@ fn parse(text: &str, effect: Effect) -> Result<Checked, Problems> {
     if deeper_than(&expression, DEEPEST) {
         return Err(vec![(format!("the rule is nested more than {DEEPEST} levels deep: split it into several"), None)]);
     }
-    let mut checker = Checker { places: &places, problems: Vec::new(), reads: Reads::default(), names: Vec::new(), scope: Vec::new() };
+    let mut checker =
+        Checker { places: &places, problems: Vec::new(), reads: Reads::default(), names: Vec::new(), scope: Vec::new(), patterns: Vec::new() };
     checker.walk(&mut expression);
-    let Checker { mut problems, reads, names, .. } = checker;
+    let Checker { mut problems, reads, names, patterns, .. } = checker;
     problems.sort_by_key(|(_, offset)| *offset);
-    if problems.is_empty() { Ok(Checked { effect, expression, reads, names }) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(Checked { effect, about_who: about_who(&expression), expression, patterns: patterns.into(), reads, names })
+    } else {
+        Err(problems)
+    }
+}
+
+/// The parts of a rule that are joined by `&&` and do not speak of what is asked for. A rule that looks only at who asks is
+/// judged as a whole anyway.
+fn about_who(expression: &Expression) -> Vec<Expression> {
+    let (mut left, mut found) = (vec![expression], Vec::new());
+    let mut joined = false;
+    while let Some(part) = left.pop() {
+        match &part.expr {
+            Expr::Call(CallExpr { func_name, target: None, args }) if func_name == operators::LOGICAL_AND => {
+                joined = true;
+                left.extend(args);
+            }
+            _ if joined && !speaks_of_the_subject(part) => found.push(part.clone()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Whether an expression, its variables already one identifier each, looks at `mcp.*`.
+fn speaks_of_the_subject(expression: &Expression) -> bool {
+    let mut speaks = false;
+    each_part(expression, |part, _| {
+        speaks |= matches!(&part.expr, Expr::Ident(name) if name.trim_start_matches('?').starts_with("mcp."));
+        !speaks
+    });
+    speaks
 }
 
 fn parse_problems(text: &str, errors: &ParseErrors) -> Problems {
@@ -168,12 +206,22 @@ fn offset_of(text: &str, (line, column): (isize, isize)) -> Option<usize> {
     Some(start + rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at))
 }
 
-/// Whether an expression is nested deeper than that. Told without recursion: a deep one is what this looks for.
+/// Whether an expression is nested deeper than that.
 fn deeper_than(expression: &Expression, limit: usize) -> bool {
+    let mut deeper = false;
+    each_part(expression, |_, depth| {
+        deeper |= depth > limit;
+        !deeper
+    });
+    deeper
+}
+
+/// Visits an expression and everything in it, with its depth, until told to stop. Without recursion: some are deep.
+fn each_part<'e>(expression: &'e Expression, mut visit: impl FnMut(&'e Expression, usize) -> bool) {
     let mut left = vec![(expression, 1)];
     while let Some((expression, depth)) = left.pop() {
-        if depth > limit {
-            return true;
+        if !visit(expression, depth) {
+            return;
         }
         let mut below = |child| left.push((child, depth + 1));
         match &expression.expr {
@@ -200,7 +248,6 @@ fn deeper_than(expression: &Expression, limit: usize) -> bool {
             Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => {}
         }
     }
-    false
 }
 
 /// Walks an expression once: finds what is wrong, notes what is read, and makes each variable one identifier, so that
@@ -212,6 +259,7 @@ struct Checker<'c> {
     names: Vec<(Named, String)>,
     /// Variables of the loops around.
     scope: Vec<String>,
+    patterns: Vec<Regex>,
 }
 
 impl Checker<'_> {
@@ -235,6 +283,9 @@ impl Checker<'_> {
             Expr::Call(call) => {
                 problem = wrong_call(call);
                 self.note_names(call);
+                if problem.is_none() && call.func_name == "matches" {
+                    problem = self.compile(call);
+                }
                 if let Some(target) = &mut call.target {
                     self.walk(target);
                 }
@@ -281,6 +332,22 @@ impl Checker<'_> {
         }
         if let Some(problem) = problem {
             self.problem(expression, problem);
+        }
+    }
+
+    /// Compiles the pattern of a `matches`; what is wrong with it, if something is.
+    fn compile(&mut self, call: &mut CallExpr) -> Option<String> {
+        let Some(Expr::Literal(LiteralValue::String(pattern))) = call.args.last().map(|pattern| &pattern.expr) else {
+            // A pattern from outside would be compiled anew for each request, at the sender's choice of cost.
+            return Some("`matches` takes its pattern as a text in quotes".to_owned());
+        };
+        match super::evaluate::pattern(pattern.inner()) {
+            Ok(pattern) => {
+                self.patterns.push(pattern);
+                super::evaluate::use_pattern(call, self.patterns.len() - 1);
+                None
+            }
+            Err(problem) => Some(problem),
         }
     }
 
@@ -396,14 +463,7 @@ fn wrong_call(call: &CallExpr) -> Option<String> {
     if !FUNCTIONS.contains(&name) {
         return Some(format!("there is no function `{name}`; there are has, all, exists, exists_one, map, filter, {}", FUNCTIONS.join(", ")));
     }
-    if name != "matches" {
-        return None;
-    }
-    // A pattern from outside would be compiled anew for each request, at the sender's choice of cost.
-    match call.args.last().map(|pattern| &pattern.expr) {
-        Some(Expr::Literal(LiteralValue::String(pattern))) => super::evaluate::wrong_pattern(pattern.inner()),
-        _ => Some("`matches` takes its pattern as a text in quotes".to_owned()),
-    }
+    None
 }
 
 /// Reads rules: all of them, or every problem they have.
