@@ -121,7 +121,7 @@ impl Multiplexer {
     pub fn new(pipe: pipe::Sender, host: Arc<dyn Host>) -> Multiplexer {
         let spec = TargetSpec {
             name: "t".into(),
-            transport: Transport::Stdio { cmd: "t".into(), args: vec![], env: vec![], cwd: None },
+            transport: Transport::Stdio { cmd: "t".into(), args: vec![], env: vec![], cwd: None, limits: Default::default() },
             era: EraChoice::Auto,
             sessions: Sessions::Shared,
             timeout: Duration::from_secs(1),
