@@ -79,7 +79,11 @@ impl Scene {
             .target(&servers[1])
             .entry(stdio_entry("pipe", child(&marks[0], "legacy")))
             .entry(stdio_entry("line", child(&marks[1], "both")))
-            .config(|config| config["registry"] = json!({"source": format!("file://{}", document.display())}));
+            .config(|config| {
+                config["registry"] = json!({"source": format!("file://{}", document.display())});
+                // Less than clients wait: whatever happens, they are told.
+                config["policies"] = json!({"defaultTimeout": "20s"});
+            });
         let stand = Stand::start(builder).await;
         Scene { stand, published: 0, killed: 0, servers, journal, stdio_journal, marks, down: None, _folder: folder }
     }

@@ -24,7 +24,7 @@ pub enum Outcome {
     Refused,
     /// Taken back.
     Cancelled,
-    /// A server was not there.
+    /// A server was not there, or not in time.
     Error(i64),
     /// The answer to something else.
     Mixed(String),
@@ -80,7 +80,7 @@ impl Shared {
         let (Some(legacy), Some(modern), Some(oldest)) = (client(&self.legacy), client(&self.modern), client(&self.oldest)) else {
             return ("nobody", Outcome::Lost("no clients".into()));
         };
-        let either = if number % 2 == 0 { &legacy } else { &modern };
+        let either = if number.is_multiple_of(2) { &legacy } else { &modern };
         let nonce = format!("n{number}");
         match mixed % 100 {
             0..=19 => ("virtual web", virtual_call(either, "virtual_web", &nonce).await),
@@ -110,7 +110,7 @@ impl Shared {
         let body = response.json();
         match response.status {
             200 => same(&body["result"]["structuredContent"]["nonce"], nonce, &body),
-            502 | 503 => Outcome::Error(body["error"]["details"]["rpcCode"].as_i64().unwrap_or(0)),
+            502..=504 => Outcome::Error(body["error"]["details"]["rpcCode"].as_i64().unwrap_or(0)),
             status => Outcome::Odd(format!("{status} {body}")),
         }
     }
@@ -139,8 +139,8 @@ fn failed(reply: &Reply) -> Option<Outcome> {
     }
     let error = reply.message.get("error")?;
     Some(match error["code"].as_i64() {
-        // Not connected, or gone while it worked.
-        Some(code @ (1002 | 1003)) => Outcome::Error(code),
+        // Too much to do, not connected, gone while it worked, or too slow: what a server can come to.
+        Some(code @ 1001..=1004) => Outcome::Error(code),
         _ => Outcome::Odd(format!("{} {}", reply.status, reply.raw)),
     })
 }
@@ -194,7 +194,7 @@ async fn subscription(client: &Client) -> Outcome {
 /// A call that is taken back while it runs: by a message in the one era, by going away in the other.
 async fn cancel(legacy: &Client, modern: &Client, number: u64) -> Outcome {
     let arguments = json!({"nonce": format!("c{number}")});
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         let mut running = modern.start_call("web_slow", arguments);
         let ended = running.reply_within(Duration::from_millis(50)).await;
         return ended.as_ref().and_then(failed).unwrap_or(Outcome::Cancelled);
