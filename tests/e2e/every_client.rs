@@ -1,10 +1,10 @@
 //! Every client uses every server, and gets through the gateway what it gets from the server itself.
 
 use crate::gateway::{Gateway, gateway, resource};
-use transom_tests::install::have;
 use crate::servers::{HttpServer, everything_http, everything_stdio, memory, modern, time};
 use crate::talk::{Sdk, call, call_with_progress, list, prompt, read};
 use serde_json::{Value, json};
+use transom_tests::install::have;
 
 const DOCUMENT: &str = "demo://resource/static/document/features.md";
 

@@ -1,8 +1,8 @@
 //! The real binary before real servers.
 
-use transom_tests::children::{PATIENCE, free_port};
 use serde_json::Value;
 use std::path::Path;
+use transom_tests::children::{PATIENCE, free_port};
 use transom_tests::process::{Process, process};
 use transom_tests::{Http, within};
 

@@ -1,12 +1,12 @@
 //! The MCP Inspector, as people run it from a shell.
 
-use transom_tests::children::run;
 use crate::gateway::gateway;
-use transom_tests::install::{have, node, package};
 use crate::servers::{everything_stdio, modern};
 use serde_json::Value;
 use std::process::ExitStatus;
 use tokio::process::Command;
+use transom_tests::children::run;
+use transom_tests::install::{have, node, package};
 
 #[tokio::test]
 async fn the_inspector_lists_and_calls_in_both_eras() {

@@ -1,13 +1,13 @@
 //! What the programs that read metrics say about ours.
 
-use transom_tests::children::{run, stdout};
 use crate::gateway::gateway;
-use transom_tests::install::{have, folder, promtool, python};
 use crate::servers::{everything_stdio, modern, time};
 use crate::talk::{Sdk, call, list};
 use serde_json::{Value, json};
 use std::fs;
 use tokio::process::Command;
+use transom_tests::children::{run, stdout};
+use transom_tests::install::{folder, have, promtool, python};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0";
 

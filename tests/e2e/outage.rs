@@ -1,11 +1,11 @@
 //! A server dies; the others do not notice, and it comes back by itself.
 
-use transom_tests::children::PATIENCE;
 use crate::gateway::gateway;
-use transom_tests::install::have;
 use crate::servers::{everything_stdio, modern, time};
 use crate::talk::{Sdk, call, list};
 use serde_json::{Value, json};
+use transom_tests::children::PATIENCE;
+use transom_tests::install::have;
 use transom_tests::{sys, within};
 
 #[tokio::test]

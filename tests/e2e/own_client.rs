@@ -1,10 +1,10 @@
 //! Our own client on the command line, against real servers.
 
-use transom_tests::children::{run, stdout};
 use crate::gateway::gateway;
-use transom_tests::install::have;
 use crate::servers::{everything_stdio, modern};
 use tokio::process::Command;
+use transom_tests::children::{run, stdout};
+use transom_tests::install::have;
 use transom_tests::process::binary;
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! What the README shows works as shown.
 
-use transom_tests::children::{Background, PATIENCE, stdout};
 use crate::gateway::wait_for_url;
 use std::path::Path;
 use tokio::process::Command;
+use transom_tests::children::{Background, PATIENCE, stdout};
 use transom_tests::process::{binary, process};
 use transom_tests::within;
 

@@ -1,11 +1,13 @@
 //! The client of rmcp, the Rust SDK, which takes the same steps as the others (see [`crate::talk`]) in this process.
 
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ProgressNotificationParam, ProtocolVersion, ServerResult, SubscriptionFilter};
+use rmcp::ClientHandler;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, ProgressNotificationParam, ProtocolVersion, ServerResult, SubscriptionFilter,
+};
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt, NotificationContext, PeerRequestOptions, RequestHandle, RoleClient, RunningService, ServiceError,
 };
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::ClientHandler;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::mpsc;

@@ -1,12 +1,12 @@
 //! The servers behind the gateway: how each is written in a `config.yaml`, and those that must be started first.
 
-use transom_tests::children::{Background, free_port};
-use transom_tests::install::{folder, node, package, python};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::process::Command;
+use transom_tests::children::{Background, free_port};
+use transom_tests::install::{folder, node, package, python};
 
 /// A server of its own that listens on a port.
 pub struct HttpServer {

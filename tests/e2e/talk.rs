@@ -15,10 +15,10 @@
 //!
 //! A JSON-RPC error is the reply `{"error": {"code": …, "message": …}}`.
 
-use transom_tests::children::stdout;
-use transom_tests::install::{folder, node, python};
 use serde_json::{Value, json};
 use tokio::process::Command;
+use transom_tests::children::stdout;
+use transom_tests::install::{folder, node, python};
 
 /// A client in front of the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

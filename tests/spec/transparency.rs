@@ -84,7 +84,8 @@ async fn results_of_every_kind_come_back_whole() {
             {"uri": "note://two", "blob": "AA=="}],
         "_meta": {"com.example/trace": "t-3"}, "brandNew": []
     });
-    let complete = json!({"completion": {"values": ["a"], "total": 7, "hasMore": true, "x": 1}, "_meta": {"com.example/trace": "t-4"}, "brandNew": null});
+    let complete =
+        json!({"completion": {"values": ["a"], "total": 7, "hasMore": true, "x": 1}, "_meta": {"com.example/trace": "t-4"}, "brandNew": null});
     for era in ERAS {
         let a = target("a").era(era).tool("rich", []).reply("rich", call.clone()).prompt("ask").resource("note://one");
         let a = a.method("prompts/get", got.clone()).method("resources/read", read.clone()).method("completion/complete", complete.clone());
@@ -119,9 +120,12 @@ async fn lists_of_every_kind_that_come_in_pages_are_whole() {
         let gateway = gateway().target(&a).start().await;
         for revision in CLIENTS {
             let client = gateway.client_of(revision).await;
-            for (method, member) in
-                [("tools/list", "tools"), ("prompts/list", "prompts"), ("resources/list", "resources"), ("resources/templates/list", "resourceTemplates")]
-            {
+            for (method, member) in [
+                ("tools/list", "tools"),
+                ("prompts/list", "prompts"),
+                ("resources/list", "resources"),
+                ("resources/templates/list", "resourceTemplates"),
+            ] {
                 let items = client.list(method, member).await;
                 assert_eq!(items.len(), 5, "{method} of a {era:?} target for a client of {revision}: {items:?}");
             }
