@@ -16,11 +16,11 @@ use std::sync::Arc;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use transom_tests::children::{Background, free_port};
+use transom_tests::children::{Background, PATIENCE};
 use transom_tests::install::{folder, have, node};
 use transom_tests::process::process;
 use transom_tests::table::Table;
-use transom_tests::{Era, target};
+use transom_tests::{Era, target, within};
 
 /// More at once would make each other late: some checks wait a second and no longer.
 const AT_ONCE: usize = 2;
@@ -80,10 +80,13 @@ async fn a_server_conforms_through_the_gateway_as_it_does_alone() {
 
 /// Every suite against one server of its own.
 async fn suites(setup: Setup) -> Vec<Verdicts> {
-    let port = free_port();
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let file = place.path().join("url");
     let mut command = Command::new(node());
-    let server = Background::start("server.mjs", command.arg(folder("conformance").join("server.mjs")).arg(port.to_string())).listening(port).await;
-    let alone = format!("http://127.0.0.1:{port}/mcp");
+    let server = Background::start("server.mjs", command.arg(folder("conformance").join("server.mjs")).arg(&file));
+    let url = || std::fs::read_to_string(&file).unwrap_or_default();
+    within(PATIENCE, "the server listens", || async { url().ends_with("/mcp") }).await;
+    let alone = url();
     // Two small servers of either era with lists of their own: nothing of theirs may get in the way.
     let tickets = target("tickets").tool("find_ticket", ["query"]).prompt("summarize").resource("ticket://newest").era(Era::Legacy("2025-11-25"));
     let notes = target("notes").tool("add_note", ["text"]).resource("note://first").template("note://{name}").era(Era::Modern);

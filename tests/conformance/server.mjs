@@ -1,12 +1,13 @@
 // A server with everything the official conformance scenarios ask a server for, in both eras on one endpoint.
 //
-//     server.mjs PORT
+//     server.mjs FILE        takes a free port and writes its URL to the file
 //
 // Modern requests are stateless; legacy ones have sessions with resumable streams. What a tool wants to know from its user it asks for with
 // `inputRequired`: the library makes that a result in the modern era and server requests in the legacy one, so each tool is written once. The names and
 // texts are those of the scenarios.
 
 import { randomUUID } from "node:crypto";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { NodeStreamableHTTPServerTransport, localhostHostValidation, localhostOriginValidation, toNodeHandler, toWebRequest } from "@modelcontextprotocol/node";
@@ -384,7 +385,7 @@ const modern = createMcpHandler(server, { legacy: "reject" });
 const serveModern = toNodeHandler(modern);
 const hostIsLocal = localhostHostValidation();
 const originIsLocal = localhostOriginValidation();
-createServer(async (request, response) => {
+const listener = createServer(async (request, response) => {
   if (!hostIsLocal(request, response) || !originIsLocal(request, response)) return;
   const body = request.method === "POST" ? await read(request) : undefined;
   const isLegacy = request.method !== "POST" || (await isLegacyRequest(await toWebRequest(request, body)));
@@ -394,4 +395,5 @@ createServer(async (request, response) => {
     return void response.writeHead(400, { "content-type": "application/json" }).end(JSON.stringify(error));
   }
   await (isLegacy ? legacy(request, response, body) : serveModern(request, response, body));
-}).listen(Number(process.argv[2]), "127.0.0.1");
+});
+listener.listen(0, "127.0.0.1", () => writeFileSync(process.argv[2], `http://127.0.0.1:${listener.address().port}/mcp`));
