@@ -4,6 +4,10 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # The binary under test, built before the tests so that none of them has to call cargo.
 export TRANSOM_BIN ?= $(TARGET)/debug/transom
 
+# What is measured is built with whole-program optimisation, which takes minutes; `PROFILE=quick` does without, as CI does.
+PROFILE ?= release
+OPTIMISED := $(TARGET)/$(PROFILE)
+
 TEST := $(if $(shell command -v cargo-nextest),cargo nextest run --workspace && cargo test --workspace --doc,cargo test --workspace)
 
 .PHONY: help build test check lint fmt gen deny bench microbench fuzz faults load soak e2e conformance demo
@@ -47,9 +51,9 @@ gen: ## rewrites what is generated: schema/
 	UPDATE_SCHEMA=1 cargo test -p transom-config --test schema
 	UPDATE_SCHEMA=1 cargo test -p transom-registry --test schema
 
-bench: ## CPU per request against a bare proxy; BENCH="--seconds 10 --rounds 5" for more
-	cargo build --release --workspace --bins
-	$(TARGET)/release/bench $(BENCH)
+bench: ## CPU per request against a bare proxy, memory, start, curves; BENCH="--short", "--seconds 10 --rounds 9", "--only virtual"
+	cargo build --profile $(PROFILE) --workspace --bins
+	$(OPTIMISED)/bench $(BENCH)
 
 microbench: ## what the registry engine costs, beside a plain parse
 	cargo bench -p transom-registry --bench engine
@@ -59,13 +63,13 @@ fuzz: ## every fuzz target; SECONDS=60 or EXECUTIONS=1000000 each, ONLY=a,b, SEE
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/instrument cargo test --workspace --test fuzz
 
 load: ## sessions, slow clients, large bodies, overload, counted; SHORT=1 for a minute, ONLY=T17,T23, SESSIONS=, NAMES=, MINUTES=
-	cargo build --release --workspace --bins
-	TRANSOM_BIN=$(TARGET)/release/transom $(TARGET)/release/load $(if $(SHORT),--short) $(if $(ONLY),--only $(ONLY)) \
+	cargo build --profile $(PROFILE) --workspace --bins
+	TRANSOM_BIN=$(OPTIMISED)/transom $(OPTIMISED)/load $(if $(SHORT),--short) $(if $(ONLY),--only $(ONLY)) \
 		$(if $(SESSIONS),--sessions $(SESSIONS)) $(if $(SLOW),--slow $(SLOW)) $(if $(NAMES),--names $(NAMES)) $(if $(MINUTES),--minutes $(MINUTES))
 
 soak: ## mixed traffic with reloads, deaths and attacks for MINUTES=20, a line a minute
-	cargo build --release --workspace --bins
-	TRANSOM_BIN=$(TARGET)/release/transom $(TARGET)/release/load soak --minutes $(or $(MINUTES),20)
+	cargo build --profile $(PROFILE) --workspace --bins
+	TRANSOM_BIN=$(OPTIMISED)/transom $(OPTIMISED)/load soak --minutes $(or $(MINUTES),20)
 
 faults: ## kills, stops, cuts and floods, counted; SEED=7, TIMES=3 for three times as much, SHORT=1 for a minute, ONLY=T7,T9
 	cargo build --workspace --bin transom --features transom-gateway/inject-panics

@@ -17,7 +17,7 @@ pub async fn measure(run: &Run, report: &mut Report) {
         start(run, report, &setup).await;
         memory(run, report, &setup).await;
         let binary = std::fs::metadata(proc::transom(&run.this)).map_or(0, |file| file.len());
-        report.figure("release binary", mebibytes(binary), Unit::Mebibytes, 25.0, 15.0);
+        report.figure(run, "release binary", mebibytes(binary), Unit::Mebibytes, 25.0, 15.0);
     }
     if run.wants("compile") {
         compile(run, report).await;
@@ -34,14 +34,14 @@ async fn start(run: &Run, report: &mut Report, setup: &Setup) {
         times.push((ready + asked.elapsed()).as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);
-    report.figure("start to first answered list", times[times.len() / 2], Unit::Milliseconds, 60.0 * run.slack, 20.0);
+    report.figure(run, "start to first answered list", times[times.len() / 2], Unit::Milliseconds, 60.0, 20.0);
 }
 
 async fn memory(run: &Run, report: &mut Report, setup: &Setup) {
     let gateway = proc::gateway(&run.this, setup).await.0;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let idle = gateway.resident();
-    report.figure("resident when idle", mebibytes(idle), Unit::Mebibytes, 24.0, 12.0);
+    report.figure(run, "resident when idle", mebibytes(idle), Unit::Mebibytes, 24.0, 12.0);
     let ask = Ask::call(Era::Legacy, &[tool("tool", 42)]);
     let open = async |count: usize| {
         let mut streams = Vec::new();
@@ -58,7 +58,7 @@ async fn memory(run: &Run, report: &mut Report, setup: &Setup) {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let each = gateway.resident().saturating_sub(before) as f64 / count as f64 / 1024.0;
     drop((first, streams));
-    report.figure("each idle session with a stream", each, Unit::Kibibytes, 24.0, 8.0);
+    report.figure(run, "each idle session with a stream", each, Unit::Kibibytes, 24.0, 8.0);
 }
 
 /// Ten thousand virtual tools are published under load.
@@ -98,9 +98,9 @@ async fn compile(run: &Run, report: &mut Report) {
         took.push(time.as_secs_f64() * 1e3);
     }
     took.sort_by(f64::total_cmp);
-    report.figure("10,000 virtual tools: compile and swap", took[took.len() / 2], Unit::Milliseconds, 1_000.0 * run.slack, 200.0);
+    report.figure(run, "10,000 virtual tools: compile and swap", took[took.len() / 2], Unit::Milliseconds, 1_000.0, 200.0);
     let ratio = busy.percentile(99).as_secs_f64() / quiet.percentile(99).as_secs_f64();
-    report.figure("p99 of calls meanwhile, against before", ratio, Unit::Times, 2.0 * run.slack, 1.1);
+    report.figure(run, "p99 of calls meanwhile, against before", ratio, Unit::Times, 2.0, 1.1);
 }
 
 /// How long until a tool of the new registry answers.
