@@ -67,9 +67,9 @@ pub fn git(repository: &std::path::Path) -> Value {
     json!({"name": "git", "stdio": {"cmd": python("mcp-server-git"), "args": ["--repository", repository]}})
 }
 
-/// Web pages as text, over stdio, in Python. Both eras.
+/// Web pages as text, over stdio, in Python. Both eras. By itself it refuses addresses that are not public, and [`web`] has none.
 pub fn fetch() -> Value {
-    json!({"name": "fetch", "stdio": {"cmd": python("mcp-server-fetch"), "args": ["--ignore-robots-txt"]}})
+    json!({"name": "fetch", "stdio": {"cmd": python("mcp-server-fetch"), "args": ["--ignore-robots-txt", "--allow-private-ips"]}})
 }
 
 /// A web server on the loopback interface with one page, for [`fetch`]. It ends with the test.
