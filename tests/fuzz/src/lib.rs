@@ -230,12 +230,12 @@ impl Campaign {
     fn run(mut self) -> Value {
         let begun = Instant::now();
         let finding = self.fuzz(begun).err();
-        let seconds = begun.elapsed().as_secs_f64();
+        let (seconds, found, executions) = (begun.elapsed().as_secs_f64(), self.pool.len() - self.known, self.count);
         if self.wishes.grow && finding.is_none() {
             self.grow();
         }
         json!({
-            "executions": self.count, "seconds": seconds, "finding": finding, "edges": self.coverage.edges(), "found": self.pool.len() - self.known,
+            "executions": executions, "seconds": seconds, "finding": finding, "edges": self.coverage.edges(), "found": found,
             "slowest_ms": self.slowest.as_secs_f64() * 1e3, "memory": self.memory, "coverage": Coverage::is_there(),
         })
     }
@@ -315,6 +315,5 @@ impl Campaign {
                 let _full = corpus::keep(&corpus::folder(self.target.name), "found-", &input);
             }
         }
-        self.known = self.pool.len();
     }
 }

@@ -1,22 +1,27 @@
 //! Chunk borders change nothing; what a decoder holds stays below its limit; what we write as an event we read back.
 //! The first bytes say where to split, the rest is the stream.
 
-use transom_protocol::sse::{Decoder, Event, TooLarge, event};
+use transom_protocol::sse::{Decoder, Event, TooLarge, event, event_with_id};
 
 pub const WORDS: &[&str] =
     &["data:", "data: ", "event: ", "event: endpoint\n", "id: 1\n", "retry: 0\n", ": hi\n", "\n\n", "\r\n\r\n", "\r\r", "\u{feff}", "data"];
 
 const LIMIT: usize = 64;
 
-fn decode<'c>(chunks: impl IntoIterator<Item = &'c [u8]>, limit: usize) -> (Vec<Event>, Result<(), TooLarge>) {
+/// The events, how it ended, and what the decoder remembers.
+#[derive(Debug, PartialEq, Eq)]
+struct Decoded {
+    events: Vec<Event>,
+    outcome: Result<(), TooLarge>,
+    last_id: Option<Vec<u8>>,
+    retry: Option<u64>,
+}
+
+fn decode<'c>(chunks: impl IntoIterator<Item = &'c [u8]>, limit: usize) -> Decoded {
     let mut decoder = Decoder::new(limit);
     let mut events = Vec::new();
-    for chunk in chunks {
-        if let Err(large) = decoder.push(chunk, &mut events) {
-            return (events, Err(large));
-        }
-    }
-    (events, Ok(()))
+    let outcome = chunks.into_iter().try_for_each(|chunk| decoder.push(chunk, &mut events));
+    Decoded { events, outcome, last_id: decoder.last_id().map(|id| id.to_vec()), retry: decoder.retry() }
 }
 
 /// The stream in pieces as long as these bytes say, again and again.
@@ -38,13 +43,17 @@ pub fn run(bytes: &[u8]) {
         let whole = decode([stream], limit);
         assert_eq!(decode(pieces(stream, lengths), limit), whole, "split by {lengths:?}, limit {limit}");
         assert_eq!(decode(stream.chunks(1), limit), whole, "byte by byte, limit {limit}");
-        for event in &whole.0 {
+        for event in &whole.events {
             assert!(event.data.len() <= limit, "an event of {} bytes", event.data.len());
         }
+        // It goes back in a header.
+        assert!(whole.last_id.as_ref().is_none_or(|id| !id.is_empty() && id.iter().all(|byte| (0x20..=0x7e).contains(byte))));
     }
-    let (read, outcome) = decode([&event(stream)[..]], 1 << 20);
-    assert_eq!(outcome, Ok(()));
-    let [only] = read.as_slice() else { panic!("one message became {} events", read.len()) };
+    let read = decode([&event_with_id("a/1", stream)[..]], 1 << 20);
+    assert_eq!((read.outcome, read.last_id.as_deref()), (Ok(()), Some(&b"a/1"[..])));
+    let read = decode([&event(stream)[..]], 1 << 20);
+    assert_eq!((read.outcome, &read.last_id), (Ok(()), &None));
+    let [only] = read.events.as_slice() else { panic!("one message became {} events", read.events.len()) };
     assert_eq!(only.name, "message");
     let line = |byte: &u8| if *byte == b'\r' { b'\n' } else { *byte };
     assert_eq!(only.data, stream.iter().map(line).collect::<Vec<u8>>());

@@ -33,6 +33,8 @@ impl Ours {
         let asked = request_state::sealed(&seal, &binding(&Principal::anonymous()), r#"{"requestState":"inner"}"#.into());
         let asked: serde_json::Value = serde_json::from_slice(&asked).expect("a result is JSON");
         let state = asked["requestState"].as_str().expect("a state is text").to_owned();
+        let back = Params::trusted(asked.to_string());
+        assert!(request_state::opened(&seal, &binding(&Principal::anonymous()), back).is_ok(), "what we sealed opens");
         Ours { seal, sealed, sessions, session, state }
     }
 
@@ -92,7 +94,8 @@ fn judge(ours: &Ours, bytes: &[u8]) {
     }
     let params = || Params::trusted(serde_json::json!({ "requestState": token }).to_string());
     let opened = request_state::opened(&ours.seal, &binding(&Principal::anonymous()), params());
-    assert_eq!(opened.is_ok(), token == ours.state, "{token} as a state");
+    // Ours opens for ten minutes, and a run may take longer.
+    assert!(opened.is_err() || token == ours.state, "{token} as a state");
     assert!(request_state::opened(&ours.seal, &binding(&robot()), params()).is_err(), "{token} as a state of another");
 }
 
