@@ -111,7 +111,10 @@ impl Decoder {
                 b"id" if value.len() <= LONGEST_ID && value.iter().all(|byte| matches!(byte, 0x20..=0x7e)) => {
                     self.last_id = (!value.is_empty()).then(|| Bytes::copy_from_slice(value));
                 }
-                b"retry" => self.retry = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).or(self.retry),
+                // Digits and nothing else: a sign, which Rust would read, is none.
+                b"retry" if value.iter().all(u8::is_ascii_digit) => {
+                    self.retry = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).or(self.retry);
+                }
                 _ => {}
             }
         }
@@ -186,7 +189,7 @@ mod tests {
         };
         assert_eq!(read("data: x\n\n"), (None, None));
         assert_eq!(read("id: a/1\nretry: 250\ndata: \n\n"), (Some("a/1".into()), Some(250)));
-        assert_eq!(read("id: b\u{0}c\nretry: soon\n\n"), (Some("a/1".into()), Some(250)), "neither is one");
+        assert_eq!(read("id: b\u{0}c\nretry: soon\nretry: +5\n\n"), (Some("a/1".into()), Some(250)), "none of them is one");
         assert_eq!(read(&format!("id: {}\n\n", "x".repeat(999 - 4))), (Some("x".repeat(995)), Some(250)));
         assert_eq!(read("id\n\n"), (None, Some(250)), "an empty id takes the last one back");
     }
