@@ -22,7 +22,7 @@ async fn cve_2025_6514_an_authorization_endpoint_of_a_server_is_neither_opened_n
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut head = vec![0; 16 << 10];
-            stream.read(&mut head).await.ok();
+            let Ok(1..) = stream.read(&mut head).await else { continue };
             count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             let body = metadata.to_string();
             let reply = format!(

@@ -44,7 +44,7 @@ async fn cve_2026_2835_a_body_with_two_lengths_is_no_body() {
         ("1.1", format!("Content-Length: {}\r\nTransfer-Encoding : chunked\r\n", chunks.len())),
         ("1.1", format!("Content-Length: {}\r\nTransfer-Encoding:\tchunked\r\n", chunks.len())),
         ("1.0", "Transfer-Encoding: chunked\r\n".to_owned()),
-        ("1.0", format!("Connection: keep-alive\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n")),
+        ("1.0", "Connection: keep-alive\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n".to_owned()),
         ("1.1", format!("Content-Length: 5\r\nContent-Length: {}\r\n", chunks.len())),
     ] {
         let mut raw = gateway.raw().await;
@@ -78,7 +78,7 @@ async fn cve_2026_2836_what_one_is_shown_is_not_kept_for_another() {
     // By raw bytes: the same path, another host, in every form that names one.
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
     for request in [
-        format!("POST /mcp HTTP/1.1\r\nHost: evil.example\r\n"),
+        "POST /mcp HTTP/1.1\r\nHost: evil.example\r\n".to_owned(),
         format!("POST http://evil.example/mcp HTTP/1.1\r\nHost: {}\r\n", gateway.addr()),
         format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nHost: evil.example\r\n", gateway.addr()),
     ] {
