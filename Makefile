@@ -52,7 +52,7 @@ gen: ## rewrites what is generated: schema/
 	UPDATE_SCHEMA=1 cargo test -p transom-registry --test schema
 
 bench: ## CPU per request against a bare proxy, memory, start, curves; BENCH="--short", "--seconds 10 --rounds 9", "--only virtual"
-	cargo build --profile $(PROFILE) --workspace --bins
+	cargo build --profile $(PROFILE) --workspace --bin transom --bin bench
 	$(OPTIMISED)/bench $(BENCH)
 
 microbench: ## what the registry engine costs, beside a plain parse
@@ -63,12 +63,12 @@ fuzz: ## every fuzz target; SECONDS=60 or EXECUTIONS=1000000 each, ONLY=a,b, SEE
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/instrument cargo test --workspace --test fuzz
 
 load: ## sessions, slow clients, large bodies, overload, counted; SHORT=1 for a minute, ONLY=T17,T23, SESSIONS=, NAMES=, MINUTES=
-	cargo build --profile $(PROFILE) --workspace --bins
+	cargo build --profile $(PROFILE) --workspace --bin transom --bin load --bin fake-stdio
 	TRANSOM_BIN=$(OPTIMISED)/transom $(OPTIMISED)/load $(if $(SHORT),--short) $(if $(ONLY),--only $(ONLY)) \
 		$(if $(SESSIONS),--sessions $(SESSIONS)) $(if $(SLOW),--slow $(SLOW)) $(if $(NAMES),--names $(NAMES)) $(if $(MINUTES),--minutes $(MINUTES))
 
 soak: ## mixed traffic with reloads, deaths and attacks for MINUTES=20, a line a minute
-	cargo build --profile $(PROFILE) --workspace --bins
+	cargo build --profile $(PROFILE) --workspace --bin transom --bin load --bin fake-stdio
 	TRANSOM_BIN=$(OPTIMISED)/transom $(OPTIMISED)/load soak --minutes $(or $(MINUTES),20)
 
 faults: ## kills, stops, cuts and floods, counted; SEED=7, TIMES=3 for three times as much, SHORT=1 for a minute, ONLY=T7,T9

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the real MCP servers and clients of the end to end tests, and the official conformance runner, into .e2e/, from the pins beside this script.
 #
-# Three tiers: node, venv (Python) and promtool. Each has a stamp with the hash of its pins, so a second run is a matter of milliseconds. A
+# Four tiers: node, venv (Python), promtool and faketime. Each has a stamp with the hash of its pins, so a second run is a matter of milliseconds. A
 # tier that cannot be installed is named loudly and its tests are skipped; with CI=true that is a failure.
 set -euo pipefail
 
@@ -61,9 +61,22 @@ install_promtool() {
   ./promtool --version
 }
 
+# A library that lets the clock of one process jump.
+install_faketime() {
+  local library
+  library=$(ls /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null | head -n 1)
+  if [[ -z $library ]]; then
+    (cd "$1" && { apt-get download libfaketime || { apt-get update && apt-get download libfaketime; }; } && dpkg -x libfaketime_*.deb unpacked)
+    library=$(ls "$1"/unpacked/usr/lib/*/faketime/libfaketime.so.1)
+  fi
+  ln -s "$library" "$1/libfaketime.so.1"
+  LD_PRELOAD=$1/libfaketime.so.1 FAKETIME=@2020-01-01 date | grep -q 2020
+}
+
 tier node package.json package-lock.json
 tier venv requirements.txt
 tier promtool
+tier faketime
 
 # Node looks for packages beside the script that imports them, and in the folders above: this serves conformance/ too.
 rm -f "$here/node_modules"

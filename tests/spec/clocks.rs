@@ -6,14 +6,9 @@ use transom_tests::client::LEGACY;
 use transom_tests::issuer::seconds_from_now;
 use transom_tests::*;
 
-/// Debian's `libfaketime`.
-const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
-
 #[tokio::test]
 async fn a_clock_that_jumps_by_an_hour_changes_no_deadline_and_ends_no_session() {
-    if !Path::new(FAKETIME).exists() {
-        assert!(std::env::var_os("CI").is_none(), "install libfaketime");
-        println!("skipped: libfaketime is not installed");
+    if !install::have(&["faketime"]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -25,7 +20,7 @@ async fn a_clock_that_jumps_by_an_hour_changes_no_deadline_and_ends_no_session()
     let process = process()
         .target(&a)
         .entry(json!({"name": "hang", "mcp": {"host": hang.url()}, "timeout": "3s"}))
-        .env("LD_PRELOAD", FAKETIME)
+        .env("LD_PRELOAD", &install::faketime().display().to_string())
         .env("FAKETIME_TIMESTAMP_FILE", &offset.display().to_string())
         .env("FAKETIME_NO_CACHE", "1")
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")

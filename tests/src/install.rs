@@ -39,3 +39,8 @@ pub fn python(program: &str) -> PathBuf {
 pub fn promtool() -> PathBuf {
     tier("promtool").join("promtool")
 }
+
+/// A library to be loaded into a process whose clock is to jump.
+pub fn faketime() -> PathBuf {
+    tier("faketime").join("libfaketime.so.1")
+}
