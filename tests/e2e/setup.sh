@@ -70,7 +70,7 @@ install_faketime() {
     library=$(ls "$1"/unpacked/usr/lib/*/faketime/libfaketime.so.1)
   fi
   ln -s "$library" "$1/libfaketime.so.1"
-  LD_PRELOAD=$1/libfaketime.so.1 FAKETIME=@2020-01-01 date | grep -q 2020
+  LD_PRELOAD=$1/libfaketime.so.1 FAKETIME="@2020-01-01 00:00:00" date +%Y | grep -q 2020
 }
 
 tier node package.json package-lock.json
