@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use transom_protocol::json::{Json, Key, Kind, Tree};
 use transom_protocol::message::Params;
 use transom_protocol::write::{self, Edit};
-use transom_protocol::{Era, Method, RpcError, error};
+use transom_protocol::{Era, Method, RpcError, error, result_type};
 use transom_registry::pin::Pin;
 use transom_upstream::{CallError, FromTarget, Outbox};
 
@@ -113,10 +113,9 @@ fn abilities(source: &SourceCall) -> Abilities {
     }
 }
 
-/// Whether a result is a question; nearly none has the word at all.
+/// Whether a result is a question.
 fn asks_for_input(result: &Bytes) -> bool {
-    memchr::memmem::find(result, b"\"input_required\"").is_some()
-        && std::str::from_utf8(result).is_ok_and(|text| Json::trusted(text).get("resultType").is_some_and(|kind| kind.raw() == "\"input_required\""))
+    result_type(result) == Some("\"input_required\"")
 }
 
 fn view(json: &Bytes) -> Json<'_> {

@@ -8,11 +8,12 @@ use crate::authenticate::Principal;
 use crate::reply::{Failure, Reject};
 use crate::seal::Seal;
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use std::collections::{HashMap, VecDeque};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use transom_protocol::json::{Json, Key, Kind};
 use transom_protocol::write::{self, Edit};
-use transom_protocol::{Era, Method, RpcError, error, meta};
+use transom_protocol::{Era, Method, RpcError, error, meta, result_type};
 use transom_upstream::SessionKey;
 
 const PURPOSE: &str = "transom task 1";
@@ -124,12 +125,14 @@ pub fn declared(capabilities: Option<&Bytes>) -> bool {
 
 /// The task that a result announces instead of being one; nearly none has the word at all.
 pub fn created(result: &Bytes, era: Era) -> Option<Json<'_>> {
-    let word: &[u8] = b"\"task\"";
-    memchr::memmem::find(result, word)?;
-    let json = Json::trusted(std::str::from_utf8(result).ok()?);
+    static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"task\""));
+    let json = || std::str::from_utf8(result).ok().map(Json::trusted);
     match era {
-        Era::Modern => json.get("resultType").filter(|kind| kind.raw() == "\"task\"").map(|_| json),
-        Era::Legacy => json.get("task").filter(|task| task.kind() == Kind::Object),
+        Era::Modern => (result_type(result) == Some("\"task\"")).then(json).flatten(),
+        Era::Legacy => {
+            WORD.find(result)?;
+            json()?.get("task").filter(|task| task.kind() == Kind::Object)
+        }
     }
 }
 

@@ -8,13 +8,11 @@ use crate::session::{Answer, Listening};
 use crate::virtualize::Listed;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use memchr::memmem::Finder;
 use std::collections::VecDeque;
-use std::sync::LazyLock;
 use std::time::Duration;
 use transom_protocol::json::{Json, Key};
 use transom_protocol::write::{self, Edit};
-use transom_protocol::{Era, Id, Method, meta, sse};
+use transom_protocol::{Era, Id, Method, meta, result_type, sse};
 
 /// How often an idle stream says that it is alive.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -56,8 +54,7 @@ pub fn finished(done: Result<Bytes, Failure>, form: &Form) -> Reply {
 /// A result as a client of this era reads it: modern ones carry `resultType` (and freshness where the protocol asks for
 /// it), legacy ones do not.
 pub fn for_era(result: &Bytes, era: Era, method: Method) -> Bytes {
-    static TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"resultType\""));
-    let typed = TYPE.find(result).is_some();
+    let typed = result_type(result).is_some();
     let object = || Json::trusted(std::str::from_utf8(result).unwrap_or("{}"));
     let keep_all = |_: Key<'_>, _: Json<'_>| Edit::Keep;
     match era {
@@ -68,25 +65,24 @@ pub fn for_era(result: &Bytes, era: Era, method: Method) -> Bytes {
         }
         Era::Modern => {
             let mut added: Vec<(&str, &[u8])> = Vec::new();
-            let object = object();
-            if !typed || object.get("resultType").is_none() {
+            if !typed {
                 added.push(("resultType", b"\"complete\""));
             }
             if method == Method::ReadResource {
-                if object.get("ttlMs").is_none() {
+                if object().get("ttlMs").is_none() {
                     added.push(("ttlMs", b"0"));
                 }
-                if object.get("cacheScope").is_none() {
+                if object().get("cacheScope").is_none() {
                     added.push(("cacheScope", b"\"private\""));
                 }
             }
             match added.as_slice() {
                 [] => result.clone(),
                 // The usual case: one member in front, the rest as it came.
-                [_] if !typed && result.len() > 2 && result.starts_with(b"{\"") => {
+                [("resultType", _)] if result.len() > 2 && result.starts_with(b"{\"") => {
                     [&b"{\"resultType\":\"complete\","[..], result.get(1..).unwrap_or(&[])].concat().into()
                 }
-                added => write::edited(object, keep_all, added).into(),
+                added => write::edited(object(), keep_all, added).into(),
             }
         }
     }
