@@ -64,9 +64,11 @@ pub async fn measure(run: &Run, report: &mut Report) {
 
     let mut curve = Curve::new("registry swaps a minute");
     let gateway = proc::gateway(&run.this, &Setup::over_http(&[legacy]).with_registry(registry())).await.0;
+    // A tool that the registry leaves alone.
+    let beside = Ask::call(Era::Legacy, &[tool("tool", 7)]);
     for swaps in points(&[0, 6, 60, 300], &[0, 60]) {
         let swapping = swap(&gateway, swaps);
-        let measured = pair(run, (&bare, &call), (&gateway, &call));
+        let measured = pair(run, (&bare, &call), (&gateway, &beside));
         tokio::select! {
             () = swapping => {}
             pair = measured => curve.point(swaps, pair.ratio()),
