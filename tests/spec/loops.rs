@@ -105,21 +105,27 @@ async fn every_door_is_closed_to_a_loop() {
     assert!(a.calls().is_empty());
 }
 
+/// Gateways that have each other as target, the last one the first; the first has a real one besides. `way` leads to the next.
+async fn ring(size: usize, real: &Target, way: impl AsyncFn(SocketAddr) -> SocketAddr) -> Vec<Gateway> {
+    let mut addresses = Vec::new();
+    for _ in 0..size {
+        addresses.push(free().await);
+    }
+    let mut ring = Vec::new();
+    for at in 0..size {
+        let next = gateway_as_target("next", way(addresses[(at + 1) % size]).await);
+        let member = gateway().spec(next).config(|config| config.listen = addresses[at]);
+        let member = if at == 0 { member.target(real) } else { member };
+        ring.push(member.without_waiting().start().await);
+    }
+    ring
+}
+
 #[tokio::test]
 async fn in_a_ring_the_target_that_leads_back_is_left_out_and_the_lists_do_not_grow() {
     for size in [2, 3] {
         let real = target("real").tool("echo", ["n"]);
-        let mut addresses = Vec::new();
-        for _ in 0..size {
-            addresses.push(free().await);
-        }
-        let mut ring = Vec::new();
-        for at in 0..size {
-            let next = gateway_as_target("next", addresses[(at + 1) % size]);
-            let member = gateway().spec(next).config(|config| config.listen = addresses[at]);
-            let member = if at == 0 { member.target(&real) } else { member };
-            ring.push(member.without_waiting().start().await);
-        }
+        let ring = ring(size, &real, async |next| next).await;
         let broken = async || {
             let mut broken = 0;
             for member in &ring {
@@ -147,17 +153,7 @@ async fn in_a_ring_the_target_that_leads_back_is_left_out_and_the_lists_do_not_g
 async fn a_call_that_goes_round_ends_in_under_a_second_even_where_nobody_says_who_answers() {
     for size in [2, 3] {
         let real = target("real").tool("echo", ["n"]);
-        let mut addresses = Vec::new();
-        for _ in 0..size {
-            addresses.push(free().await);
-        }
-        let mut ring = Vec::new();
-        for at in 0..size {
-            let next = gateway_as_target("next", forgetful_proxy(addresses[(at + 1) % size]).await);
-            let member = gateway().spec(next).config(|config| config.listen = addresses[at]);
-            let member = if at == 0 { member.target(&real) } else { member };
-            ring.push(member.without_waiting().start().await);
-        }
+        let ring = ring(size, &real, forgetful_proxy).await;
         let client = ring[0].client().await;
         let around = |names: &[String]| names.iter().find(|name| name.starts_with("next__")).cloned();
         within(Duration::from_secs(60), "the ring is closed", async || around(&client.tool_names().await).is_some()).await;
