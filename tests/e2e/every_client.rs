@@ -209,7 +209,7 @@ fn offers(listed: &Value, kind: &str, key: &str, wanted: &Value) {
 
 /// The `EventSource` of the first SDK hands over all events of a packet at once, and the SDK forgets whom to tell about progress as soon as it
 /// sees the result: a last step that arrives together with the result is lost in the client.
-fn restore_the_last_step(answer: &mut Value, direct: &Value) {
+pub fn restore_the_last_step(answer: &mut Value, direct: &Value) {
     if let (Some(steps), Some(all)) = (answer["progress"].as_array_mut(), direct["progress"].as_array())
         && steps.len() + 1 == all.len()
     {

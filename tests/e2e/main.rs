@@ -10,9 +10,12 @@ mod servers;
 mod talk;
 
 mod every_client;
+mod exports;
 mod inspector;
 mod matrix;
 mod metrics;
 mod outage;
+mod over_pipes;
 mod own_client;
 mod readme;
+mod typescript;

@@ -4,6 +4,7 @@ use crate::gateway::wait_for_url;
 use std::path::Path;
 use tokio::process::Command;
 use transom_tests::children::{Background, PATIENCE, stdout};
+use transom_tests::install::{have, node};
 use transom_tests::process::{binary, process};
 use transom_tests::within;
 
@@ -35,6 +36,25 @@ async fn the_demo_answers_the_three_things_to_try() {
         assert!(printed.contains("get_forecast") || printed.contains("Oslo"), "{thing}\n{printed}");
     }
     assert!(blocks("json")[0].contains("/mcp"));
+}
+
+#[tokio::test]
+async fn the_program_gets_its_forecast() {
+    if !have(&["node"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let url_file = directory.path().join("url");
+    let mut command = Command::new(binary());
+    let _demo = Background::start("transom demo", command.args(["demo", "--port", "0", "--url-file"]).arg(&url_file));
+    let url = wait_for_url(&url_file).await;
+
+    std::fs::write(directory.path().join("forecast.ts"), &blocks("ts")[0]).expect("a file");
+    let commands = blocks("sh").into_iter().find(|block| block.contains("tools.ts")).expect("commands for it").replace("http://127.0.0.1:3000", &url);
+    let path = format!("{}:{}", node().parent().expect("a folder").display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    let printed = stdout(shell.args(["-ec", &commands]).current_dir(directory.path()).env("PATH", path)).await;
+    assert!(printed.starts_with("Oslo: ") && printed.contains(" degrees, ") && !printed.contains("undefined"), "{printed}");
 }
 
 #[tokio::test]

@@ -64,8 +64,9 @@ install_promtool() {
 # A library that lets the clock of one process jump.
 install_faketime() {
   local library
-  library=$(ls /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null | head -n 1)
-  if [[ -z $library ]]; then
+  # A glob that matches nothing stays as it is written, and is no file then.
+  library=$(echo /usr/lib/*/faketime/libfaketime.so.1)
+  if [[ ! -f $library ]]; then
     (cd "$1" && { apt-get download libfaketime || { apt-get update && apt-get download libfaketime; }; } && dpkg -x libfaketime_*.deb unpacked)
     library=$(ls "$1"/unpacked/usr/lib/*/faketime/libfaketime.so.1)
   fi

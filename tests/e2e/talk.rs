@@ -60,7 +60,7 @@ impl Sdk {
         }
     }
 
-    /// Has this conversation with whoever is at `url`.
+    /// Has this conversation with whoever is at `url`, or with a process that it starts: `{"command": …, "args": […]}`.
     pub async fn talk(self, url: &str, steps: &[Value]) -> Talk {
         let (program, script, how) = match self {
             Sdk::PythonLegacy => (python("python"), "python.py", "legacy"),

@@ -106,6 +106,16 @@ async fn whatever_is_listed_can_be_used_and_nothing_else_wherever_one_looks() {
         assert_eq!(names(&client.list_tools().await, "name"), mine, "{id} lists");
         let rest = get_as(&gateway, &id, "/tools?status=all").await;
         assert_eq!(names(rest.as_array().unwrap(), "name"), mine, "{id} lists over REST");
+        let found = get_as(&gateway, &id, "/search?limit=100&q=own+open").await;
+        assert_eq!(names(found.as_array().unwrap(), "name"), mine, "{id} finds");
+        for format in transom_tests::providers::FORMATS {
+            let exported = get_as(&gateway, &id, &format!("/tools?format={format}")).await;
+            let exported: BTreeSet<String> = transom_tests::providers::names(format, &exported).into_iter().collect();
+            assert_eq!(exported, mine, "{id} exports for {format}");
+        }
+        let module = gateway.send("GET", "/runtime/tools.ts", &[("x-api-key", &*format!("secret-{id}"))], "").await.text();
+        let calls = module.split("return call<").skip(1).filter_map(|call| call.split("__").nth(1)?.split('"').next());
+        assert_eq!(calls.map(str::to_owned).collect::<BTreeSet<_>>(), mine, "{id} gets functions");
         let status = get_as(&gateway, &id, "/status").await;
         assert_eq!(status["tools"]["exposed"], json!(mine.len()), "{id}: {status}");
 

@@ -115,3 +115,26 @@ async fn a_client_of_one_target_is_not_told_about_another() {
     everything.notification(CHANGED).await;
     assert_eq!(changes(&stream.drain(QUIET).await), 0);
 }
+
+// surfaces.md 5: filtered like a listing.
+#[tokio::test]
+async fn events_are_narrowed_by_server_and_prefix() {
+    let (a, b) = (target("a").tool("t0", []), target("b").tool("u0", []));
+    let gateway = gateway().target(&a).target(&b).start().await;
+    let open = async |query: &str| gateway.http.open("GET", &gateway.url(&format!("/events?{query}")), &[], "").await.unwrap();
+    let (mut of_a, mut of_b) = (open("server=a").await, open("prefix=u").await);
+    eventually("the targets have streams to tell on", || async { a.streams() > 0 && b.streams() > 0 }).await;
+    a.set_tools(["t1"]);
+    a.notify_list_changed();
+    b.set_tools(["u1", "v1"]);
+    b.notify_list_changed();
+    for (stream, added, removed) in [(&mut of_a, "t1", "t0"), (&mut of_b, "u1", "u0")] {
+        let event = loop {
+            let event = tokio::time::timeout(PATIENCE, stream.next()).await.expect("an event in time").expect("an open stream");
+            if event.name == "tool-changed" {
+                break serde_json::from_str::<Value>(&event.data).unwrap();
+            }
+        };
+        assert_eq!((&event["added"], &event["removed"]), (&json!([added]), &json!([removed])), "{event}");
+    }
+}

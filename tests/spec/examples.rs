@@ -30,6 +30,9 @@ transcripts! {
     two_principals_see_different_tools: "rbac/transcript",
     many_targets_share_one_list_of_names: "many-targets/transcript",
     what_happened_can_be_scraped: "prometheus/transcript",
+    a_large_catalog_is_searched_and_not_listed: "search/transcript",
+    // R-001-17, R-001-18, R-001-20, R-001-21, R-001-24, R-001-25
+    sessions_of_a_coding_agent_start_and_stop_gateways_by_hooks: "coding-agent/transcript",
 }
 
 /// Examples that are not played, and why.

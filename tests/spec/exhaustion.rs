@@ -443,6 +443,28 @@ async fn a_stuck_target_sheds_load_and_the_others_do_not_notice() {
     assert!(start.elapsed() < Duration::from_millis(500));
 }
 
+// J9: what a script sends counts until it is answered.
+#[tokio::test]
+async fn the_bytes_of_scripts_under_way_count_until_they_are_answered() {
+    let stuck = target("stuck").tool("hang", []).hostile("tools/call", Hostile::Hang);
+    let gateway = std::sync::Arc::new(gateway().target(&stuck).start().await);
+    // Only the arguments travel on, so that the test needs little more than what it fills.
+    let body = bytes::Bytes::from(format!(r#"{{"pad":"{}"}}"#, "x".repeat((4 << 20) - 100)));
+    let post = || {
+        let (gateway, body) = (gateway.clone(), body.clone());
+        tokio::spawn(async move { gateway.send("POST", "/tools/hang/invoke", &[("content-type", "application/json")], body).await })
+    };
+    let mut pending = Vec::new();
+    // A few at a time: each is four megabytes to read.
+    for _ in 0..16 {
+        pending.extend((0..4).map(|_| post()));
+        eventually("they wait", || async { stuck.requests_of("tools/call").len() == pending.len() }).await;
+    }
+    let response = post().await.unwrap();
+    assert_eq!((response.status, &response.json()["error"]["code"]), (503, &json!("overloaded")), "{}", response.text());
+    pending.iter().for_each(|call| call.abort());
+}
+
 async fn fine_call(gateway: &Gateway) {
     gateway.client().await.call("echo", json!({})).await.result();
 }

@@ -29,6 +29,18 @@ async fn it_starts_without_a_config_on_a_free_port() {
     assert_ne!(process.url(""), other.url(""));
 }
 
+// surfaces.md 9: one line with its URL; the files appear whole, once the socket is bound.
+#[tokio::test]
+async fn whoever_finds_the_url_file_finds_the_gateway() {
+    let process = process().without_config().spawn();
+    eventually("the file appears", || async { process.file("url").exists() }).await;
+    let url = std::fs::read_to_string(process.file("url")).unwrap();
+    let address = url.strip_prefix("http://").expect("the whole of it, at once");
+    std::net::TcpStream::connect(address).expect("somebody listens there");
+    eventually("its pid is known", || async { std::fs::read_to_string(process.file("pid")).is_ok_and(|pid| pid == process.pid().to_string()) }).await;
+    eventually("it says so", || async { process.stdout() == format!("transom listening on {url}/mcp\n") }).await;
+}
+
 // R-001-15, R-001-16
 #[tokio::test]
 async fn a_port_is_taken_as_told_or_the_conflict_named() {

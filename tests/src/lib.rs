@@ -16,6 +16,7 @@ pub mod install;
 pub mod issuer;
 pub mod logs;
 pub mod process;
+pub mod providers;
 pub mod publisher;
 pub mod stdio;
 pub mod sys;

@@ -94,8 +94,14 @@ impl Session {
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
         let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
         let home_text = home.path().display().to_string();
-        let environment =
-            [("PATH", path), ("HOME", home_text.clone()), ("XDG_STATE_HOME", home_text), ("NO_COLOR", "1".into()), ("PORT", free.to_string())];
+        let environment = [
+            ("PATH", path),
+            ("HOME", home_text.clone()),
+            ("XDG_STATE_HOME", home_text.clone()),
+            ("XDG_RUNTIME_DIR", home_text),
+            ("NO_COLOR", "1".into()),
+            ("PORT", free.to_string()),
+        ];
         let environment = environment.map(|(name, value)| (name.to_owned(), value)).into();
         Session { folder: folder.to_owned(), home, environment, background: Vec::new(), gateways: 0 }
     }
@@ -221,6 +227,10 @@ impl Drop for Session {
     /// For tests that failed; those that did not [`end`](Session::end) in good order.
     fn drop(&mut self) {
         self.signal(libc::SIGKILL);
+        // Gateways that a command left in the background are known by their files.
+        for process in sys::marked(&self.home.path().display().to_string()) {
+            sys::signal(process.pid, libc::SIGKILL);
+        }
     }
 }
 

@@ -31,16 +31,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The largest answer read.
-const MAX_ANSWER: usize = 64 << 20;
+pub const MAX_ANSWER: usize = 64 << 20;
 /// Of an answer that is no MCP, this much is shown.
 const MAX_EXCERPT: usize = 300;
 /// A list that has more pages than this does not end.
 const MAX_PAGES: usize = 1000;
 
-const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// Which server, and what it is told on every request.
 #[derive(Clone, Debug)]
@@ -62,6 +62,14 @@ pub enum ClientError {
         /// Where.
         url: Uri,
         /// Why not.
+        why: String,
+    },
+    /// It went away before it had answered.
+    #[error("the connection to {url} was lost before the answer was there: {why}")]
+    Lost {
+        /// Where.
+        url: Uri,
+        /// How.
         why: String,
     },
     /// The answer did not come in time.
@@ -106,6 +114,7 @@ impl From<ClientError> for Failure {
         match error {
             ClientError::Unreachable { .. } => Failure::new(Exit::Unreachable, text)
                 .hint("is the gateway running? try `transom demo`, or name another one with `--url` or TRANSOM_URL"),
+            ClientError::Lost { .. } => Failure::new(Exit::Unreachable, text).hint("nobody knows whether the request was carried out"),
             ClientError::TimedOut { .. } => Failure::new(Exit::Unreachable, text).hint("give it longer with `--timeout SECONDS`"),
             ClientError::NotAuthorised { .. } => {
                 Failure::new(Exit::NotAuthorised, text).hint("send a token with `--bearer TOKEN`, or a header with `--header 'Name: value'`")
@@ -141,7 +150,7 @@ impl Tool {
         self.json().get("inputSchema").and_then(|schema| serde_json::from_str(schema.raw()).ok()).unwrap_or_default()
     }
 
-    #[cfg(test)]
+    /// From an entry that was read.
     pub fn of_json(text: &str) -> Tool {
         Tool(text.into())
     }
@@ -159,7 +168,7 @@ enum Talk {
 
 /// A conversation with one server.
 pub struct Client {
-    http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    http: Http,
     endpoint: Endpoint,
     talk: Talk,
     last_id: u64,
@@ -236,7 +245,7 @@ impl Client {
                 });
                 if knows_legacy { Ok(false) } else { Err(ClientError::Rpc { code: UNSUPPORTED_VERSION, message, data: Some(data) }) }
             }
-            Err(ClientError::Rpc { .. } | ClientError::NotMcp { .. }) => Ok(false),
+            Err(ClientError::Rpc { .. } | ClientError::NotMcp { .. } | ClientError::Lost { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -303,7 +312,10 @@ impl Client {
         }
         all.extend(headers);
         all.extend(self.endpoint.headers.clone());
-        self.http.request(request).await.map_err(|error| ClientError::Unreachable { url: self.endpoint.url.clone(), why: innermost(&error) })
+        self.http.request(request).await.map_err(|error| {
+            let why = innermost(&error);
+            if error.is_connect() { ClientError::Unreachable { url: self.endpoint.url.clone(), why } } else { self.lost(why) }
+        })
     }
 
     /// The result in a response, be it JSON or a stream of events that ends with it.
@@ -326,7 +338,7 @@ impl Client {
         let mut decoder = Decoder::new(MAX_ANSWER);
         let mut events = Vec::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.not_mcp(&format!("its stream broke: {}", innermost(&error))))?;
+            let frame = frame.map_err(|error| self.lost(innermost(&error)))?;
             let Ok(chunk) = frame.into_data() else { continue };
             decoder.push(&chunk, &mut events).map_err(|error| self.not_mcp(&error.to_string()))?;
             for event in events.drain(..) {
@@ -339,7 +351,7 @@ impl Client {
                 }
             }
         }
-        Err(self.not_mcp("its stream ended before the answer"))
+        Err(self.lost("its stream ended".into()))
     }
 
     /// Answers a request of a legacy server: it may ask whether we are there, and for nothing else.
@@ -389,8 +401,13 @@ impl Client {
     async fn body(&self, body: Incoming) -> Result<Bytes, ClientError> {
         match Limited::new(body, MAX_ANSWER).collect().await {
             Ok(whole) => Ok(whole.to_bytes()),
-            Err(error) => Err(self.not_mcp(&format!("its answer broke off: {error}"))),
+            Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(self.not_mcp(&format!("its answer is too long: {error}"))),
+            Err(error) => Err(self.lost(innermost(&*error))),
         }
+    }
+
+    fn lost(&self, why: String) -> ClientError {
+        ClientError::Lost { url: self.endpoint.url.clone(), why }
     }
 
     fn not_mcp(&self, why: &str) -> ClientError {
@@ -407,8 +424,11 @@ async fn within<T>(limit: Duration, url: Uri, work: impl Future<Output = Result<
     timeout(limit, work).await.unwrap_or(Err(ClientError::TimedOut { url, after: limit }))
 }
 
+/// How requests are sent.
+pub type Http = HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
 /// Plain or TLS by the scheme; the system's certificate authorities are read only where they are needed.
-fn http_client(endpoint: &Endpoint) -> Result<HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>, ClientError> {
+pub fn http_client(endpoint: &Endpoint) -> Result<Http, ClientError> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -467,7 +487,7 @@ pub fn user_headers(lines: &[String], bearer: Option<&str>) -> Result<HeaderMap,
 }
 
 /// `Mcp-Param-*` for the arguments that the tool's schema marks with `x-mcp-header`.
-fn param_headers(schema: &Value, arguments: Json<'_>, headers: &mut HeaderMap) {
+pub fn param_headers(schema: &Value, arguments: Json<'_>, headers: &mut HeaderMap) {
     for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let Some(argument) = arguments.get(name) else { continue };
         let text = match argument.kind() {
@@ -486,7 +506,8 @@ fn param_headers(schema: &Value, arguments: Json<'_>, headers: &mut HeaderMap) {
     }
 }
 
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+/// Sets a header, unless no header can carry the value.
+pub fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }
@@ -523,7 +544,7 @@ fn show(notification: &transom_protocol::Notification) {
 }
 
 /// What an error says at its root: the layers above it say less.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;
@@ -531,7 +552,7 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     error.to_string()
 }
 
-fn excerpt(body: &[u8]) -> String {
+pub fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     match shorten(text.trim(), MAX_EXCERPT) {
         "" => "an empty answer".into(),

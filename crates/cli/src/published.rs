@@ -1,8 +1,8 @@
 //! The files through which others find a running gateway: its URL and its pid.
 
 use crate::failure::{Exit, Failure};
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Files of ours, each with what we wrote into it.
@@ -36,13 +36,19 @@ impl Published {
 }
 
 /// Writes next to the file and renames, so that a reader never sees half of it.
-fn replace(path: &Path, content: &str) -> std::io::Result<()> {
+fn replace(path: &Path, content: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.tmp", std::process::id()));
     let beside = path.with_file_name(name);
-    let written = File::create(&beside)
-        .and_then(|mut file| file.write_all(content.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path));
+    // A new file: in a folder of everybody's a link of that name would lead us to where somebody else wants us to write.
+    let create = || OpenOptions::new().write(true).create_new(true).open(&beside);
+    let file = create().or_else(|error| match error.kind() {
+        // One with our number was cut off before; in a container all have the same.
+        io::ErrorKind::AlreadyExists => fs::remove_file(&beside).and_then(|()| create()),
+        _ => Err(error),
+    });
+    let written =
+        file.and_then(|mut file| file.write_all(content.as_bytes()).and_then(|()| file.sync_all())).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         let _ = fs::remove_file(&beside);
     }
@@ -70,6 +76,18 @@ mod tests {
         published.remove();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "no file and no temporary file is left");
         fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_the_way_is_replaced_and_not_written_through() {
+        let folder = folder("link");
+        let (url, victim) = (folder.join("url"), folder.join("victim"));
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, folder.join(format!("url.{}.tmp", std::process::id()))).unwrap();
+        Published::write(Some(&url), None, "http://127.0.0.1:1").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+        assert_eq!(fs::read_to_string(&url).unwrap(), "http://127.0.0.1:1");
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::published::Published;
 use crate::settings::{Changes, Meant, Settings};
 use crate::terminal;
 use crate::verbs::run;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -13,6 +13,8 @@ use tokio::time::timeout;
 use transom_gateway::app::StartError;
 use transom_gateway::{Bound, Config, Handle, ListenAt};
 
+/// How long a gateway inside may take to end.
+const GOODBYE: Duration = Duration::from_secs(5);
 /// How long a guide waits for the tools it speaks of.
 const GUIDE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -71,6 +73,42 @@ pub async fn serve(args: &run::Args, settings: Settings, guide: impl FnOnce(&Bou
     Ok(())
 }
 
+/// A gateway inside this process, for whoever else is in it.
+pub struct Inside {
+    /// The URL of its MCP endpoint.
+    pub url: String,
+    stop: oneshot::Sender<()>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Inside {
+    /// Starts it, on a free port of this machine whatever the config says: nobody else is meant to come.
+    pub async fn start(settings: &Settings) -> Result<Inside, Failure> {
+        let Meant { mut config, warnings } = settings.config()?;
+        if !warnings.is_empty() {
+            terminal::note(&warnings.render(terminal::color()));
+        }
+        (config.listen, config.tls) = (SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None);
+        if let Ok(own) = std::env::current_exe() {
+            transom_upstream::set_guard(own, vec!["guard".into()]);
+        }
+        let bound = transom_gateway::bind(config).await.map_err(|error| start_failure(error, settings))?;
+        let url = format!("{}/mcp", bound.url());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let server = tokio::spawn(bound.run(async move {
+            let _ = stopped.await;
+        }));
+        Ok(Inside { url, stop, server })
+    }
+
+    /// Ends it in good order, within a moment; what it started goes with it.
+    pub async fn end(self) {
+        let _ = self.stop.send(());
+        let _ = timeout(GOODBYE, self.server).await;
+        transom_upstream::dismiss_guard();
+    }
+}
+
 /// Applies every change of the config while the gateway runs. A bad config changes nothing.
 async fn follow(settings: Settings, mut changes: Changes, mut hangups: Signal, handle: Handle) {
     loop {
@@ -127,18 +165,19 @@ fn elsewhere(config: &Config, admin: SocketAddr, metrics: SocketAddr) -> Vec<Str
 }
 
 /// The signals that mean stop.
-struct Stops {
+pub struct Stops {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Stops {
-    fn new() -> Result<Stops, Failure> {
+    /// From now on they are ours.
+    pub fn new() -> Result<Stops, Failure> {
         Ok(Stops { terminate: listen_for(SignalKind::terminate())?, interrupt: listen_for(SignalKind::interrupt())? })
     }
 
     /// Waits for the next one; the exit code a shell expects of a process that it ended.
-    async fn next(&mut self) -> i32 {
+    pub async fn next(&mut self) -> i32 {
         tokio::select! {
             _ = self.terminate.recv() => 128 + SignalKind::terminate().as_raw_value(),
             _ = self.interrupt.recv() => 128 + SignalKind::interrupt().as_raw_value(),

@@ -3,13 +3,15 @@
 //!
 //! No `untagged` and no `flatten`: both lose the place of a mistake. No `Debug` either: a file may hold secrets.
 
+mod discovery;
 mod policies;
 mod registry;
 
+pub use discovery::*;
 pub use policies::*;
 pub use registry::*;
 
-use crate::shape::Any;
+use crate::shape::{Any, TextOr};
 use crate::written::{Entries, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -29,6 +31,9 @@ pub struct File {
     pub backends: Written<Vec<Written<Backend>>>,
     /// How tools are named.
     pub naming: Written<Naming>,
+    /// How clients learn which tools there are: from lists, or by searching, for catalogs too large for a context window.
+    #[schemars(with = "Discovering", extend("default" = "list"))]
+    pub discovery: Written<TextOr<Discovery>>,
     /// TLS on the main listener; the files are read again when they change.
     pub tls: Written<ServerTls>,
     /// `Host` values to accept beside loopback and the bind address: `mcp.corp.example` or `mcp.corp.example:8443`.

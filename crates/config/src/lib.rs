@@ -7,6 +7,7 @@
 mod duration;
 mod environment;
 mod file;
+pub mod import;
 mod markdown;
 mod mcp_servers;
 mod meant;

@@ -3,8 +3,9 @@
 //! The last room that sees the file. It notes every problem it finds and goes on; what it returns is only used if there was
 //! none. Messages quote what was written, never what a variable held. [`value`] has the single values, [`network`] what servers
 //! have in common, [`target`] the targets, [`registry`] the registries, [`policies`] who may do what,
-//! [`limits`] how much, and here is the rest.
+//! [`limits`] how much, [`discovery`] what lists show, and here is the rest.
 
+mod discovery;
 mod limits;
 mod location;
 mod network;
@@ -57,6 +58,7 @@ pub fn config<E: Environment + Clone + Send + Sync + 'static>(
         metrics: meaning.side_listener(file.metrics.value.as_ref().map(|metrics| &metrics.listen), defaults.metrics),
         targets: meaning.targets(&merged.targets, timeout.unwrap_or(DEFAULT_TIMEOUT)),
         naming: meaning.naming(file.naming.value.as_ref()),
+        discovery: meaning.discovery(&file.discovery),
         allowed_hosts: meaning.all(&file.allowed_hosts, Meaning::allowed_host),
         allowed_origins: meaning.all(&file.allowed_origins, Meaning::allowed_origin),
         session_key: meaning.key("sessionKey", &file.session_key),

@@ -57,6 +57,7 @@ fn settings(earlier: File, later: File) -> File {
             prefix: earlier.prefix.or_later(later.prefix),
             separator: earlier.separator.or_later(later.separator),
         }),
+        discovery: earlier.discovery.or_later(later.discovery),
         tls: section(earlier.tls, later.tls, |earlier, later| ServerTls {
             cert: earlier.cert.or_later(later.cert),
             key: earlier.key.or_later(later.key),

@@ -13,9 +13,6 @@ use serde::forward_to_deserialize_any;
 use std::cell::RefCell;
 use std::fmt;
 
-/// Keys of the product that this version does not implement. They are refused, so that nobody believes a policy in force that is not.
-const NOT_YET: &[(&str, &[&str])] = &[("File", &["discovery"])];
-
 /// Keys that people try and that are refused for a reason: the section, the key, what is wrong with it, what to do.
 const REFUSED: &[(&str, &str, &str, &str)] = &[(
     "ApiKey",
@@ -127,7 +124,6 @@ impl<'a> Reader<'a> {
     /// Notes a key that the struct does not have.
     fn unknown_key(&self, owner: &str, key: &Node, fields: &[&str]) {
         let name = key.spelling().unwrap_or_default();
-        let not_yet = NOT_YET.iter().any(|(each, keys)| *each == owner && keys.contains(&name));
         let refused = REFUSED.iter().find(|(section, key, ..)| *section == owner && *key == name);
         let problem = if let Some((_, _, why, help)) = refused {
             Problem::error(key.place, *why).label("in plain text").help(*help)
@@ -135,10 +131,6 @@ impl<'a> Reader<'a> {
             Problem::warning(key.place, format!("`{name}` has no effect here"))
                 .label("ignored")
                 .help(format!("of a file with `mcpServers`, these keys are read: {}", fields.join(", ")))
-        } else if not_yet {
-            Problem::error(key.place, format!("`{name}` is not supported by this version yet"))
-                .label("would have no effect")
-                .help("remove it, or use a version that implements it")
         } else {
             let known = format!("known keys here: {}", fields.join(", "));
             let help = match did_you_mean(name, fields.iter().copied()) {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use transom_config::{Environment, Loaded, Source, load};
-use transom_gateway::Config;
 use transom_gateway::config::{
     ApiKey, Authentication, ConcurrencyLimit, Effect, Jwks, JwtIssuer, Limits, OnStart, OwnTools, Per, RateLimit, Reading, RegistryConfig,
     RegistryLocation, RegistrySource, Rule, ToolTimeout,
 };
+use transom_gateway::{Config, Discovery, DiscoveryMode};
 use transom_registry::file::HiddenArguments;
 use transom_registry::pin::OnDrift;
 use transom_registry::result::{Errors, OnMissing, OnUnshaped};
@@ -92,6 +92,7 @@ tools:
     defaults: { api_key: "${KEY}", days: 1.50, exact: 12345678901234567890123, on: true, none: null, "a\"b": ["ü\n", 0x10] }
   - just text
 validation: all
+discovery: { mode: auto, threshold: 40, pinned: [get_weather, "github__*"] }
 policies:
   authentication:
     jwt:
@@ -162,6 +163,7 @@ fn everything_that_can_be_said_is_meant() {
             text: r#"{"tools":[{"name":"get_weather","source":{"target":"weather","tool":"fetch_weather"},"defaults":{"api_key":"${KEY}","days":1.50,"exact":12345678901234567890123,"on":true,"none":null,"a\"b":["ü\n",16]}},"just text"]}"#.into(),
             places: vec![(18, 5), (21, 5)],
         }),
+        discovery: Discovery { mode: DiscoveryMode::Auto, threshold: 40, pinned: vec!["get_weather".into(), "github__*".into()] },
         authentication: Some(Authentication {
             jwt: vec![
                 JwtIssuer {
@@ -226,10 +228,19 @@ fn a_source_alone_is_enough() {
 
 #[test]
 fn nothing_said_is_the_default() {
-    for text in ["tools: []", "validation: standard", "policies: { rateLimit: [], timeouts: [] }"] {
+    for text in ["tools: []", "discovery: list", "validation: standard", "policies: { rateLimit: [], timeouts: [] }"] {
         assert_eq!(config(text), nothing_said(), "{text}");
     }
     assert_eq!(config("policies: { authorization: { rules: [{ allow: 'true' }] } }").authorization.map(|rules| rules.len()), Some(1));
+}
+
+#[test]
+fn discovery_is_a_word_or_a_map() {
+    for (word, mode) in [("list", DiscoveryMode::List), ("search", DiscoveryMode::Search), ("auto", DiscoveryMode::Auto)] {
+        let expected = Discovery { mode, ..Discovery::default() };
+        assert_eq!(config(&format!("discovery: {word}")).discovery, expected);
+        assert_eq!(config(&format!("discovery: {{ mode: {word} }}")).discovery, expected);
+    }
 }
 
 #[test]

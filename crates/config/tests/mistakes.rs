@@ -113,7 +113,9 @@ mistake!(
 "#
 );
 
-mistake!(a_key_of_a_later_version_is_refused, "config.yaml", "discovery: { mode: search }\n");
+mistake!(discovery_is_one_of_three_modes, "config.yaml", "discovery: serch\n");
+
+mistake!(discovery_says_which_mode_and_names_tools, "config.yaml", "discovery:\n  threshold: many\n  pinned: [get weather, \"\"]\n");
 
 mistake!(an_unknown_choice_comes_with_a_suggestion, "config.yaml", "naming: { prefix: onColision, separator: \"\" }\nreadiness: most\n");
 

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{mpsc, watch};
-use transom_upstream::Secret;
+use transom_upstream::{Secret, Status};
 
 /// How long others keep sending after readiness went down.
 const NOTICE: Duration = Duration::from_secs(5);
@@ -183,6 +183,7 @@ async fn keep_configured(runtime: Arc<Runtime>, mut configs: watch::Receiver<Arc
                 continue;
             }
             runtime.set_naming(config.naming.clone());
+            runtime.set_discovery(config.discovery.clone());
             runtime.set_targets(config.targets.clone());
             continue 'next;
         }
@@ -363,5 +364,17 @@ impl Handle {
     /// Waits until the first generation is live.
     pub async fn first_generation(&self) {
         self.runtime.generation().await;
+    }
+
+    /// The targets whose tools the current generation is without, each with what went wrong; where nothing did yet, they may still come.
+    pub fn missing(&self) -> Vec<(String, Option<String>)> {
+        let generation = self.runtime.generation_now();
+        let without = generation.views().iter().filter(|view| !view.available());
+        let missing = without.map(|view| {
+            let state = view.slot.handle.state();
+            let why = state.last_error.clone().filter(|_| state.status != Status::Connected);
+            (view.slot.name.to_string(), why)
+        });
+        missing.collect()
     }
 }

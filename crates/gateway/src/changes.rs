@@ -4,7 +4,7 @@ use crate::authorize::Sight;
 use crate::generation::{Entry, Kind};
 use crate::hub::Changed;
 use crate::runtime::ToolChanged;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// What changed from one generation to another, as somebody sees them.
@@ -35,4 +35,21 @@ pub fn between(old: &Sight<'_>, new: &Sight<'_>) -> (Changed, ToolChanged) {
         }
     }
     (changed, event)
+}
+
+/// The targets whose tools differ between what lists of an endpoint showed and what they show now: of the one target that it is restricted to, or of
+/// all. What is not on a short list is not missed there.
+pub fn of_lists(old: &Sight<'_>, new: &Sight<'_>, server: Option<&str>) -> HashSet<String> {
+    let mut unseen: HashMap<&str, &Arc<Entry>> = old.shown(server).map(|entry| (entry.exposed(), entry)).collect();
+    let mut different: Vec<&Arc<Entry>> = Vec::new();
+    for entry in new.shown(server) {
+        match unseen.remove(entry.exposed()) {
+            Some(was) if Arc::ptr_eq(was, entry) || was.json() == entry.json() => {}
+            _ => different.push(entry),
+        }
+    }
+    different.extend(unseen.into_values());
+    // Our own tools are part of every endpoint.
+    let target = |entry: &Arc<Entry>| if entry.own().is_some() { server.unwrap_or_default().to_owned() } else { entry.target_name().to_owned() };
+    different.into_iter().map(target).collect()
 }

@@ -26,6 +26,8 @@ pub struct Config {
     pub targets: Vec<TargetSpec>,
     /// How tools are named.
     pub naming: Naming,
+    /// Which tools lists show.
+    pub discovery: Discovery,
     /// `Host` values beside loopback and the bind address.
     pub allowed_hosts: Vec<String>,
     /// `Origin` values that browsers may send.
@@ -72,6 +74,7 @@ impl Default for Config {
             metrics: ListenAt::Preferred(loopback(15020)),
             targets: Vec::new(),
             naming: Naming::default(),
+            discovery: Discovery::default(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             session_key: None,
@@ -135,6 +138,35 @@ pub enum Prefix {
     Always,
     /// Never; a collision is an error.
     Never,
+}
+
+/// Which tools lists show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discovery {
+    /// All of them, or a short list and the means to search.
+    pub mode: DiscoveryMode,
+    /// With `auto`, whoever sees more tools than this gets the short list.
+    pub threshold: usize,
+    /// Tools that are on the short list, by exposed name, with or without its prefix; `*` stands for anything.
+    pub pinned: Vec<String>,
+}
+
+impl Default for Discovery {
+    fn default() -> Self {
+        Discovery { mode: DiscoveryMode::default(), threshold: 100, pinned: Vec::new() }
+    }
+}
+
+/// How clients learn which tools there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiscoveryMode {
+    /// From lists.
+    #[default]
+    List,
+    /// By searching: lists are short.
+    Search,
+    /// From lists that are not too long, else by searching.
+    Auto,
 }
 
 /// What `/ready` asks for.

@@ -183,13 +183,13 @@ impl Hub {
 
     /// Tells every stream that wants to know which lists changed for whoever reads it. A session with several streams
     /// hears it on one.
-    pub fn changed(&self, mut for_whom: impl FnMut(&Viewer) -> Changed) {
+    pub fn changed(&self, mut for_whom: impl FnMut(&Viewer, &Scope) -> Changed) {
         // Judging may take a while: nobody waits for the streams meanwhile.
-        let viewers: Vec<(u64, Viewer)> = match self.inner.lock() {
-            Ok(inner) => inner.streams.iter().map(|(id, open)| (*id, open.viewer.clone())).collect(),
+        let viewers: Vec<(u64, Viewer, Scope)> = match self.inner.lock() {
+            Ok(inner) => inner.streams.iter().map(|(id, open)| (*id, open.viewer.clone(), open.scope.clone())).collect(),
             Err(_) => return,
         };
-        let changes: HashMap<u64, Changed> = viewers.iter().map(|(id, viewer)| (*id, for_whom(viewer))).collect();
+        let changes: HashMap<u64, Changed> = viewers.iter().map(|(id, viewer, scope)| (*id, for_whom(viewer, scope))).collect();
         let Ok(mut inner) = self.inner.lock() else { return };
         let mut heard: HashSet<SessionKey> = HashSet::new();
         let mut slow = Vec::new();

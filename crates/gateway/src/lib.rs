@@ -10,6 +10,7 @@ pub mod authorize;
 pub mod bridge;
 pub mod changes;
 pub mod config;
+pub mod discovery;
 pub mod dispatch;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -17,6 +18,7 @@ pub mod generation;
 pub mod hub;
 #[cfg(feature = "inject-panics")]
 pub mod inject;
+pub mod invoke;
 pub mod limits;
 pub mod listener;
 pub mod local;
@@ -47,4 +49,4 @@ pub mod watch;
 mod web;
 
 pub use app::{Bound, Handle, StartError, bind};
-pub use config::{Config, ListenAt, Naming, Prefix, Readiness, TlsFiles};
+pub use config::{Config, Discovery, DiscoveryMode, ListenAt, Naming, Prefix, Readiness, TlsFiles};

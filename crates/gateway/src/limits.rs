@@ -238,7 +238,7 @@ fn seconds(time: Duration) -> String {
 }
 
 /// Whether a name fits a pattern; `*` stands for anything.
-fn fits(pattern: &str, name: &str) -> bool {
+pub fn fits(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut left) = name.strip_prefix(first) else { return false };
     let mut parts = rest.split('*').collect::<Vec<_>>();

@@ -3,7 +3,10 @@
 //! A request never waits for a disk or a terminal. When the reader of our standard error stops reading, lines are
 //! dropped and counted, and the data path does not notice.
 
+use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -32,8 +35,13 @@ const BATCH: Duration = Duration::from_millis(20);
 /// What whoever does not read the log can hold up the end of the process by.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// A log file that has grown to this is put aside; the one that was put aside before is gone.
+const LARGEST_FILE: u64 = 8 * 1024 * 1024;
+
 /// The buffer between whoever logs and the thread that writes.
 pub struct Sink {
+    /// Standard error if there is none.
+    file: Option<Mutex<LogFile>>,
     buffer: Mutex<Vec<u8>>,
     filled: Condvar,
     idle: AtomicBool,
@@ -46,7 +54,25 @@ static SINK: OnceLock<Arc<Sink>> = OnceLock::new();
 /// Sends every log line to standard error. `level` is a level or a full filter (`info,transom_gateway=debug`).
 /// Libraries stay at `info` whatever the level: at `debug` they print bodies and headers.
 pub fn init(format: LogFormat, level: &str) {
-    let sink = Arc::new(Sink { buffer: Mutex::default(), filled: Condvar::new(), idle: AtomicBool::new(true), dropped: AtomicU64::new(0), format });
+    init_into(format, level, None);
+}
+
+/// As [`init`], into a file: at most 8 MiB of what was said last, and as much of what was said before beside it.
+pub fn init_file(format: LogFormat, level: &str, path: &Path) -> std::io::Result<()> {
+    init_into(format, level, Some(LogFile::open(path)?));
+    Ok(())
+}
+
+fn init_into(format: LogFormat, level: &str, file: Option<LogFile>) {
+    let sink = Sink {
+        file: file.map(Mutex::new),
+        buffer: Mutex::default(),
+        filled: Condvar::new(),
+        idle: AtomicBool::new(true),
+        dropped: AtomicU64::new(0),
+        format,
+    };
+    let sink = Arc::new(sink);
     if SINK.set(sink.clone()).is_err() {
         return;
     }
@@ -143,8 +169,7 @@ impl Sink {
                 }
                 std::mem::swap(&mut *buffer, &mut full);
             }
-            // A reader that is gone is no reason to stop serving.
-            let _ = std::io::stderr().write_all(&full);
+            self.write(&full);
             full.clear();
             std::thread::sleep(BATCH);
         }
@@ -152,9 +177,47 @@ impl Sink {
 
     fn flush(&self) {
         if let Ok(mut buffer) = self.buffer.lock() {
-            let _ = std::io::stderr().write_all(&buffer);
+            self.write(&buffer);
             buffer.clear();
         }
+    }
+
+    /// A reader that is gone, or a disk that is full, is no reason to stop serving.
+    fn write(&self, lines: &[u8]) {
+        match &self.file {
+            None => drop(std::io::stderr().write_all(lines)),
+            Some(file) => {
+                if let Ok(mut file) = file.lock() {
+                    let _ = file.write(lines);
+                }
+            }
+        }
+    }
+}
+
+/// A file that does not grow for ever.
+struct LogFile {
+    path: PathBuf,
+    file: File,
+    length: u64,
+}
+
+impl LogFile {
+    fn open(path: &Path) -> std::io::Result<LogFile> {
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let length = file.metadata()?.len();
+        Ok(LogFile { path: path.to_owned(), file, length })
+    }
+
+    fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
+        if self.length > 0 && self.length + lines.len() as u64 > LARGEST_FILE {
+            let mut aside = self.path.clone().into_os_string();
+            aside.push(".1");
+            std::fs::rename(&self.path, aside)?;
+            *self = LogFile::open(&self.path)?;
+        }
+        self.length += lines.len() as u64;
+        self.file.write_all(lines)
     }
 }
 
@@ -246,6 +309,22 @@ mod tests {
         {
             assert_eq!(time_text(SystemTime::UNIX_EPOCH + Duration::new(seconds, 7_000)), text);
         }
+    }
+
+    #[test]
+    fn a_log_file_is_put_aside_when_it_has_grown_and_the_one_before_goes() {
+        let path = std::env::temp_dir().join(format!("transom-log-{}", std::process::id()));
+        let aside = path.with_extension("1");
+        let mut log = LogFile::open(&path).unwrap();
+        let block = vec![b'x'; 1 << 20];
+        for _ in 0..21 {
+            log.write(&block).unwrap();
+        }
+        let length = |path: &Path| std::fs::metadata(path).unwrap().len();
+        assert_eq!((length(&path), length(&aside)), (5 << 20, LARGEST_FILE));
+        assert_eq!(LogFile::open(&path).unwrap().length, 5 << 20, "what is there counts");
+        std::fs::remove_file(path).unwrap();
+        std::fs::remove_file(aside).unwrap();
     }
 
     // M4

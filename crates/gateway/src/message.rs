@@ -44,14 +44,15 @@ pub struct Context {
     pub outbox: Arc<Outbox>,
     /// How many bytes it was.
     pub bytes: usize,
-    /// What it turned out to be about; set by [`crate::names`].
+    /// What it turned out to be about; set by [`crate::authorize`], which has the last word on what a name means.
     pub about: OnceLock<About>,
     /// Nanoseconds spent waiting for a target; set by [`crate::dispatch`].
     pub upstream_nanos: AtomicU64,
     /// Bytes of the target's own result; set by [`crate::dispatch`].
     pub upstream_bytes: AtomicUsize,
-    /// Whether bad arguments are told as a failure. MCP clients get them as a result, so that a model can read it.
-    pub plain_refusals: bool,
+    /// Whether a script sent it. Its arguments are judged here whatever the tool is, and bad ones are a failure; MCP clients get a result, so that a
+    /// model can read it, and those of a tool that passes through are its target's to judge.
+    pub from_script: bool,
 }
 
 impl Context {
@@ -74,7 +75,7 @@ impl Context {
             about: OnceLock::new(),
             upstream_nanos: AtomicU64::new(0),
             upstream_bytes: AtomicUsize::new(0),
-            plain_refusals: self.plain_refusals,
+            from_script: self.from_script,
         }
     }
 }
@@ -94,10 +95,11 @@ impl Scope {
         self.server.is_none() && self.prefix.is_none()
     }
 
-    /// Whether it leaves this in.
+    /// Whether it leaves this in. Our own tools are part of every scope: they show and call nothing outside of it.
     pub fn admits(&self, entry: &Entry) -> bool {
-        self.server.as_deref().is_none_or(|server| server == entry.target_name())
-            && self.prefix.as_deref().is_none_or(|prefix| entry.exposed().starts_with(prefix))
+        entry.own().is_some()
+            || self.server.as_deref().is_none_or(|server| server == entry.target_name())
+                && self.prefix.as_deref().is_none_or(|prefix| entry.exposed().starts_with(prefix))
     }
 }
 
@@ -116,8 +118,8 @@ pub struct Call {
     pub kind: Kind,
     /// By which name.
     pub name: String,
-    /// `Mcp-Param-*` headers of a modern request, to be checked against the arguments.
-    pub param_headers: Vec<(String, String)>,
+    /// `Mcp-Param-*` headers of a modern request, to be checked against the arguments; `None` where whoever sent it could not know which to send.
+    pub param_headers: Option<Vec<(String, String)>>,
 }
 
 /// A request for a list.

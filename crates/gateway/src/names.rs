@@ -2,9 +2,8 @@
 //! apart to find it: names are looked up in the generation's tables.
 
 use crate::authenticate::Principal;
-use crate::authorize::Sight;
-use crate::generation::{Entry, Found, Generation, Kind, Slot};
-use crate::message::{About, Addressed, Call, Context, InSession, List, Named, Scope};
+use crate::generation::{Entry, Generation, Kind, Slot};
+use crate::message::{Addressed, Call, Context, InSession, List, Named};
 use crate::reply::{Failure, Reject};
 use crate::runtime::Runtime;
 use crate::session::Session;
@@ -13,10 +12,10 @@ use crate::tasks::{self, TaskId};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use transom_protocol::error::{self, shorten};
+use transom_protocol::error::shorten;
 use transom_protocol::json::Json;
 use transom_protocol::write::{self, Edit};
-use transom_protocol::{Era, Method, RpcError, header, uri};
+use transom_protocol::{Era, Method, header, uri};
 use transom_registry::source::ParamHeader;
 
 /// How long a client may wait for the result of a task in one request.
@@ -33,23 +32,28 @@ impl Names {
     pub fn new(runtime: Arc<Runtime>) -> Names {
         Names { runtime }
     }
+}
 
-    /// The one of these that somebody sees and that is in scope; `Err` with all of them if it is not one.
-    fn only(&self, context: &Context, session: Option<&Session>, matches: Vec<Arc<Entry>>) -> Result<Arc<Entry>, Vec<Arc<Entry>>> {
-        let policy = self.runtime.policy.load();
-        let viewer = crate::authorize::viewer(&policy, context, session);
-        let sight = policy.sight(&context.generation, &viewer, &self.runtime.metrics);
-        only_seen(&sight, &context.scope, matches)
+/// The tool that a name means to somebody: the one that has it, else the one that it is another spelling of. What they do not see counts for
+/// nothing, not even by its name. `Err` with all of them if it is not one.
+pub fn meant(generation: &Generation, name: &str, sees: impl Fn(&Entry) -> bool) -> Result<Arc<Entry>, Vec<Arc<Entry>>> {
+    match generation.named(Kind::Tool, name).filter(|entry| sees(entry)) {
+        Some(entry) => Ok(entry.clone()),
+        None => spelled(generation, name, sees),
     }
 }
 
-/// The one of these that is seen and in scope; `Err` with all of them if it is not one.
-pub fn only_seen(sight: &Sight<'_>, scope: &Scope, mut matches: Vec<Arc<Entry>>) -> Result<Arc<Entry>, Vec<Arc<Entry>>> {
-    matches.retain(|entry| scope.admits(entry) && sight.sees(entry));
+fn spelled(generation: &Generation, name: &str, sees: impl Fn(&Entry) -> bool) -> Result<Arc<Entry>, Vec<Arc<Entry>>> {
+    let matches: Vec<&Arc<Entry>> = generation.spelled(name).iter().filter(|entry| sees(entry)).collect();
     match matches.as_slice() {
-        [only] => Ok(only.clone()),
-        _ => Err(matches),
+        [only] => Ok((*only).clone()),
+        _ => Err(matches.into_iter().cloned().collect()),
     }
+}
+
+/// The answer to a name that means nothing, or several things.
+pub fn not_one(name: &str, matches: &[Arc<Entry>]) -> Failure {
+    if matches.is_empty() { Failure::not_found(Kind::Tool.word(), name) } else { ambiguous(name, matches) }
 }
 
 impl<N: Next<Named<Box<Addressed>>>> Stage<InSession<Box<Call>>, N> for Names {
@@ -83,41 +87,42 @@ impl Names {
             return Err(tasks::undeclared());
         }
         let id = TaskId::opened(&self.runtime.seal, principal, &call.name).ok_or_else(tasks::unknown)?;
-        let Found::One(entry) = context.generation.find(Kind::Tool, &id.tool) else { return Err(tasks::unknown()) };
+        let Some(entry) = context.generation.named(Kind::Tool, &id.tool).cloned() else { return Err(tasks::unknown()) };
         // Each era has tasks of its own.
         if entry.target_name() != id.target || entry.era() != context.era || !context.scope.admits(&entry) {
             return Err(tasks::unknown());
         }
-        let _ = context.about.set(About { slot: entry.slot().cloned(), entry: Some(entry.clone()), task: Some(call.name.clone()) });
         let source = Bytes::from(id.inner);
         let timeout = (call.method == Method::TaskResult).then_some(LONGEST_TASK_WAIT);
         let rename = Some(("taskId", source.clone()));
         Ok(Box::new(Addressed { slot: entry.slot().cloned(), source, rename, entry: Some(entry), call, timeout }))
     }
 
+    /// The tool that the name of a call is another spelling of, among those that the caller sees.
+    pub fn spelled(&self, context: &Context, session: Option<&Session>, call: &Call) -> Result<Arc<Entry>, Failure> {
+        if call.kind != Kind::Tool {
+            return Err(Failure::not_found(call.kind.word(), &call.name));
+        }
+        let generation = &context.generation;
+        // Whether the only one there is may be used is asked by who comes next.
+        if let [only] = generation.spelled(&call.name) {
+            return if context.scope.admits(only) { Ok(only.clone()) } else { Err(not_one(&call.name, &[])) };
+        }
+        let policy = self.runtime.policy.load();
+        let viewer = crate::authorize::viewer(&policy, context, session);
+        let sees = |entry: &Entry| context.scope.admits(entry) && policy.may_see(generation, &viewer, entry, &self.runtime.metrics);
+        spelled(generation, &call.name, sees).map_err(|seen| not_one(&call.name, &seen))
+    }
+
     fn address(&self, context: &Context, session: Option<&Session>, mut call: Box<Call>) -> Result<Box<Addressed>, Failure> {
         let generation = &context.generation;
         Ok(Box::new(match call.kind {
             Kind::Tool | Kind::Prompt => {
-                let entry = match generation.find(call.kind, &call.name) {
-                    Found::One(entry) if context.scope.admits(&entry) => entry,
-                    Found::Many(matches) => match self.only(context, session, matches) {
-                        Ok(entry) => entry,
-                        Err(seen) if seen.is_empty() => return Err(Failure::not_found(call.kind.word(), &call.name)),
-                        Err(seen) => return Err(ambiguous(&call.name, &seen)),
-                    },
-                    Found::One(_) | Found::None => return Err(Failure::not_found(call.kind.word(), &call.name)),
+                let entry = match generation.named(call.kind, &call.name) {
+                    Some(entry) if context.scope.admits(entry) => entry.clone(),
+                    _ => self.spelled(context, session, &call)?,
                 };
-                let rename = (call.name.as_bytes() != entry.source().as_ref()).then(|| entry.source().clone());
-                let rename = match (rename, call.method) {
-                    (Some(source), Method::Complete) => {
-                        call.params = with_reference(&call, "name", &source);
-                        None
-                    }
-                    (rename, _) => rename.map(|source| ("name", source)),
-                };
-                let _ = context.about.set(About { slot: entry.slot().cloned(), entry: Some(entry.clone()), task: None });
-                Addressed { slot: entry.slot().cloned(), source: entry.source().clone(), rename, entry: Some(entry), call, timeout: None }
+                addressed(entry, call)
             }
             Kind::Resource | Kind::Template => {
                 let (slot, source) = resource(generation, context, &call.name).ok_or_else(|| Failure::not_found(call.kind.word(), &call.name))?;
@@ -128,11 +133,23 @@ impl Names {
                 } else {
                     (call.name.as_bytes() != source.as_ref()).then(|| ("uri", source.clone()))
                 };
-                let _ = context.about.set(About { slot: Some(slot.clone()), entry: None, task: None });
                 Addressed { slot: Some(slot), source, rename, entry: None, call, timeout: None }
             }
         }))
     }
+}
+
+/// A call together with the tool or prompt that it addresses.
+pub fn addressed(entry: Arc<Entry>, mut call: Box<Call>) -> Addressed {
+    let rename = (call.name.as_bytes() != entry.source().as_ref()).then(|| entry.source().clone());
+    let rename = match (rename, call.method) {
+        (Some(source), Method::Complete) => {
+            call.params = with_reference(&call, "name", &source);
+            None
+        }
+        (rename, _) => rename.map(|source| ("name", source)),
+    };
+    Addressed { slot: entry.slot().cloned(), source: entry.source().clone(), rename, entry: Some(entry), call, timeout: None }
 }
 
 /// Which target a resource URI belongs to: ours say so, a target's own must be listed by exactly one target, or fit the
@@ -174,10 +191,11 @@ fn only_template(generation: &Generation, uri: &str, in_scope: impl Fn(&str) -> 
     slots.all(|slot| Arc::ptr_eq(slot, first)).then(|| first.clone())
 }
 
+/// The answer to a name that could mean several things.
 fn ambiguous(name: &str, matches: &[Arc<Entry>]) -> Failure {
     let names: Vec<&str> = matches.iter().map(|entry| entry.exposed()).collect();
     let message = format!("Ambiguous tool name: {} could mean {}; use one of these", shorten(name, 128), names.join(", "));
-    Failure::Rejected { reason: Reject::UnknownTool, error: Box::new(RpcError::new(error::INVALID_PARAMS, message)) }
+    Failure::rejected(Reject::AmbiguousName, message)
 }
 
 /// `completion/complete` names its object inside `ref`.
@@ -192,11 +210,12 @@ fn with_reference(call: &Call, member: &str, source: &Bytes) -> transom_protocol
 /// Each argument marked `x-mcp-header` must be in its header too, and say the same there. A virtual tool takes no other such
 /// headers: one could speak of an argument that it hides.
 pub fn check_param_headers(entry: &Entry, call: &Call) -> Result<(), Failure> {
+    let Some(param_headers) = &call.param_headers else { return Ok(()) };
     let marked = entry.headers();
     let is_known =
         |header: &str| marked.iter().any(|mark| header.strip_prefix("mcp-param-").is_some_and(|name| name.eq_ignore_ascii_case(&mark.name)));
     if entry.virtual_tool().is_some()
-        && let Some((header, _)) = call.param_headers.iter().find(|(header, _)| !is_known(header))
+        && let Some((header, _)) = param_headers.iter().find(|(header, _)| !is_known(header))
     {
         return Err(Failure::rejected(
             Reject::HeaderMismatch,
@@ -206,7 +225,7 @@ pub fn check_param_headers(entry: &Entry, call: &Call) -> Result<(), Failure> {
     let arguments = call.params.get("arguments");
     for mark in marked {
         let name = format!("mcp-param-{}", mark.name.to_ascii_lowercase());
-        let sent = call.param_headers.iter().find(|(header, _)| *header == name).map(|(_, value)| value.as_str());
+        let sent = param_headers.iter().find(|(header, _)| *header == name).map(|(_, value)| value.as_str());
         let argument = argument_text(arguments, mark);
         let mismatch = |what: &str| Err(Failure::rejected(Reject::HeaderMismatch, format!("Header mismatch: Mcp-Param-{} {what}", mark.name)));
         match (argument, sent) {

@@ -116,7 +116,7 @@ impl<N: Next<Incoming<Box<Call>>, Reply = Bytes>> Stage<Incoming<Box<Call>>, N> 
         });
         self.end(&context, method, outcome);
         match reply {
-            Err(Failure::Arguments { result, .. }) if !context.plain_refusals => Ok(result),
+            Err(Failure::Arguments { result, .. }) if !context.from_script => Ok(result),
             reply => reply,
         }
     }

@@ -62,6 +62,8 @@ pub enum Reject {
     UnknownMethod,
     /// No such tool, prompt or resource, or not for this principal.
     UnknownTool,
+    /// A name that several tools could be meant by.
+    AmbiguousName,
     /// No such path.
     UnknownPath,
     /// A method HTTP knows but this path does not.
@@ -115,6 +117,7 @@ impl Reject {
             Reject::Draining => "draining",
             Reject::UnknownMethod => "unknown_method",
             Reject::UnknownTool => "unknown_tool",
+            Reject::AmbiguousName => "ambiguous_name",
             Reject::UnknownPath => "unknown_path",
             Reject::MethodNotAllowed => "method_not_allowed",
             Reject::Framing => "framing",
@@ -145,7 +148,7 @@ impl Reject {
             Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining | Reject::KeysUnavailable => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Reject::UnknownMethod | Reject::UnknownTool => StatusCode::OK,
+            Reject::UnknownMethod | Reject::UnknownTool | Reject::AmbiguousName => StatusCode::OK,
             Reject::Loop => StatusCode::LOOP_DETECTED,
             _ => StatusCode::BAD_REQUEST,
         }
@@ -158,7 +161,7 @@ impl Reject {
             Reject::UnsupportedVersion => error::UNSUPPORTED_VERSION,
             Reject::SessionCap | Reject::StreamCap | Reject::Overloaded | Reject::Draining | Reject::KeysUnavailable => error::OVERLOADED,
             Reject::UnknownMethod => error::METHOD_NOT_FOUND,
-            Reject::UnknownTool => error::INVALID_PARAMS,
+            Reject::UnknownTool | Reject::AmbiguousName => error::INVALID_PARAMS,
             Reject::Loop => error::LOOP_DETECTED,
             _ => error::INVALID_REQUEST,
         }
@@ -241,6 +244,12 @@ impl Failure {
     /// Refused by this rule, with this text.
     pub fn rejected(reason: Reject, message: impl Into<String>) -> Failure {
         Failure::Rejected { reason, error: Box::new(RpcError::new(reason.code(), message)) }
+    }
+
+    /// Arguments that a tool does not take, with the sentence that says why.
+    pub fn arguments(reason: transom_registry::Rejected, why: &str) -> Failure {
+        let result = format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"isError\":true}}", write::quoted(why));
+        Failure::Arguments { result: result.into(), violations: vec![why.to_owned()], reason }
     }
 
     /// The one answer for every name that is not listed.
@@ -351,6 +360,15 @@ impl Failure {
             Failure::InvalidParams(message) => RpcError::new(error::INVALID_PARAMS, message.clone()),
             Failure::Cancelled => RpcError::new(1006, "Request cancelled by the client"),
             Failure::Internal => RpcError::new(error::INTERNAL, "Internal error; the gateway's log has the details"),
+        }
+    }
+}
+
+impl From<transom_registry::Refusal> for Failure {
+    fn from(refusal: transom_registry::Refusal) -> Failure {
+        match refusal {
+            transom_registry::Refusal::Arguments { result, violations, reason } => Failure::Arguments { result: result.into(), violations, reason },
+            _ => Failure::Internal,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::authenticate::InForce;
 use crate::authorize::{Policy, Sight, Viewer};
-use crate::config::{Config, Naming, Readiness};
-use crate::generation::{CheckedOffer, Generation, Registry, Slot, View};
+use crate::config::{Config, Discovery, Naming, Readiness};
+use crate::generation::{CheckedOffer, Generation, Material, Registry, Slot, View};
 use crate::hub::{Hub, Watcher};
 use crate::limits::Limits;
 use crate::logging::Sampler;
@@ -40,6 +40,7 @@ pub struct Runtime {
     live: watch::Sender<u64>,
     slots: Mutex<Vec<Arc<Slot>>>,
     naming: Mutex<Naming>,
+    discovery: Mutex<Discovery>,
     wake: Arc<Wake>,
     /// Where the registry comes from.
     pub store: Arc<RegistryStore>,
@@ -83,6 +84,10 @@ pub struct Runtime {
     pub started_at: SystemTime,
     /// When the current generation was built.
     pub loaded_at: Mutex<SystemTime>,
+    /// What programs have been given to call tools with.
+    pub modules: crate::surface::Modules,
+    /// Lists in the formats of LLM providers that were asked for last.
+    pub exports: crate::surface::Exports,
     rejections: Sampler,
     in_flight: AtomicUsize,
     in_flight_bytes: AtomicUsize,
@@ -158,11 +163,15 @@ impl Runtime {
         let hub = Hub::new(metrics.clone());
         let tasks = Arc::new(TaskBook::default());
         let via = Arc::new(Via::new(config.via.as_deref()));
+        // Even a handshake before the first generation says how tools are found.
+        let empty = Material { discovery: config.discovery.clone(), ..Material::default() };
+        let empty = Generation::build(0, empty, &mut Names::default(), None, &|tool| metrics.tool(tool));
         Arc::new(Runtime {
-            generation: ArcSwap::from_pointee(Generation::empty()),
+            generation: ArcSwap::from_pointee(empty),
             live: watch::Sender::new(0),
             slots: Mutex::default(),
             naming: Mutex::new(config.naming.clone()),
+            discovery: Mutex::new(config.discovery.clone()),
             wake: Arc::new(Wake { notify: Notify::new(), tasks: tasks.clone(), hub: hub.clone(), metrics: metrics.clone(), via: via.clone() }),
             store: RegistryStore::new(config, target_names(&config.targets), metrics.clone()),
             sessions: Sessions::new(seal.clone()),
@@ -186,6 +195,8 @@ impl Runtime {
             started_at: SystemTime::now(),
             loaded_at: Mutex::new(SystemTime::now()),
             rejections: Sampler::default(),
+            modules: crate::surface::Modules::default(),
+            exports: crate::surface::Exports::default(),
             in_flight: AtomicUsize::new(0),
             in_flight_bytes: AtomicUsize::new(0),
         })
@@ -253,6 +264,14 @@ impl Runtime {
         self.wake.notify.notify_one();
     }
 
+    /// Other lists from the next generation on.
+    pub fn set_discovery(&self, discovery: Discovery) {
+        if let Ok(mut current) = self.discovery.lock() {
+            *current = discovery;
+        }
+        self.wake.notify.notify_one();
+    }
+
     /// Builds a generation whenever a target or the config changes. Runs for as long as the gateway does.
     pub async fn keep_current(self: Arc<Self>) {
         let mut names = Names::default();
@@ -277,19 +296,20 @@ impl Runtime {
             offers.retain(|name, _| slots.iter().any(|slot| slot.name == *name));
             let views = views(&slots, &mut offers).await;
 
-            let (registry, this) = (self.registry(), self.clone());
-            let material = Material::of(&views, &registry, &names);
-            if built_from.as_ref() == Some(&material) {
+            let discovery = self.discovery.lock().map(|discovery| discovery.clone()).unwrap_or_default();
+            let (material, this) = (Material { views, registry: self.registry(), separator, discovery }, self.clone());
+            let print = Fingerprint::of(&material, &names);
+            if built_from.as_ref() == Some(&print) {
                 // A target that cannot be reached changes its state with every attempt; that is no news.
                 self.something_changed(&mut registry_changes).await;
                 continue;
             }
-            built_from = Some(material);
+            built_from = Some(print);
             number += 1;
             // Thousands of virtual tools take a while to bind; requests go on meanwhile.
             let built = tokio::task::spawn_blocking(move || {
                 let previous = this.generation.load_full();
-                let next = Generation::build(number, views, registry, &mut names, Some(&previous), &separator, &|tool| this.metrics.tool(tool));
+                let next = Generation::build(number, material, &mut names, Some(&previous), &|tool| this.metrics.tool(tool));
                 (next, names)
             });
             let Ok((next, back)) = built.await else {
@@ -373,9 +393,10 @@ impl Runtime {
     /// Tells each stream what changed for whoever reads it. Gives what changed altogether.
     async fn tell(self: &Arc<Self>, old: &Arc<Told>, new: &Arc<Told>) -> ToolChanged {
         let (changed, event) = crate::changes::between(&Sight::everything(&old.generation), &Sight::everything(&new.generation));
-        if old.policy.allows_all() && new.policy.allows_all() {
+        let discovers = old.generation.discovers() || new.generation.discovers();
+        if old.policy.allows_all() && new.policy.allows_all() && !discovers {
             if changed != crate::hub::Changed::default() {
-                self.hub.changed(|_| changed.clone());
+                self.hub.changed(|_, _| changed.clone());
             }
             return event;
         }
@@ -384,12 +405,17 @@ impl Runtime {
         let judged = tokio::task::spawn_blocking(move || {
             // What was compared is kept until the end, so that no two classes have one address.
             let mut by_class = HashMap::new();
-            runtime.hub.changed(|viewer| {
+            runtime.hub.changed(|viewer, scope| {
                 let before = old.policy.sight(&old.generation, viewer, &runtime.metrics);
                 let after = new.policy.sight(&new.generation, viewer, &runtime.metrics);
-                let classes = (before.class(), after.class());
+                // What a list shows may depend on how many tools its endpoint has. What is no target is no endpoint.
+                let server = scope.server.as_deref().filter(|server| discovers && new.generation.view(server).is_some());
+                let classes = (before.class(), after.class(), server.map(str::to_owned));
                 let judged = by_class.entry(classes).or_insert_with(|| {
-                    let changed = crate::changes::between(&before, &after).0;
+                    let (mut changed, _) = crate::changes::between(&before, &after);
+                    if discovers {
+                        changed.tools = crate::changes::of_lists(&before, &after, server);
+                    }
                     (before, after, changed)
                 });
                 judged.2.clone()
@@ -563,27 +589,29 @@ async fn views(slots: &[Arc<Slot>], offers: &mut HashMap<Arc<str>, Arc<CheckedOf
     views
 }
 
-/// What a generation is built from. The same material makes the same generation.
+/// What a generation is built from, to compare. The same material makes the same generation.
 #[derive(PartialEq)]
-struct Material {
+struct Fingerprint {
     /// Each target, whether it is in service, and what it offers, by address: nothing of it is changed in place, and the
     /// generation that was built from it keeps it alive.
     targets: Vec<(usize, bool, usize)>,
     registry: usize,
     naming: Naming,
+    discovery: Discovery,
 }
 
-impl Material {
-    fn of(views: &[View], registry: &Registry, names: &Names) -> Material {
+impl Fingerprint {
+    fn of(material: &Material, names: &Names) -> Fingerprint {
         let offer = |view: &View| view.offer.as_ref().map_or(0, |offer| Arc::as_ptr(offer) as usize);
-        Material {
-            targets: views.iter().map(|view| (Arc::as_ptr(&view.slot) as usize, view.available(), offer(view))).collect(),
-            registry: match registry {
+        Fingerprint {
+            targets: material.views.iter().map(|view| (Arc::as_ptr(&view.slot) as usize, view.available(), offer(view))).collect(),
+            registry: match &material.registry {
                 Registry::None => 0,
                 Registry::Awaited => 1,
                 Registry::Loaded(loaded) => Arc::as_ptr(loaded) as usize,
             },
             naming: names.rules().clone(),
+            discovery: material.discovery.clone(),
         }
     }
 }
@@ -592,7 +620,11 @@ impl Material {
 fn report(generation: &Generation, told: Vec<String>) -> Vec<String> {
     const LINES: usize = 20;
     let Some((tools, loaded)) = generation.tools().zip(generation.registry().loaded()) else { return Vec::new() };
-    let problems: Vec<String> = tools.problems().iter().map(|problem| loaded.describe(problem)).collect();
+    let mut problems: Vec<String> = tools.problems().iter().map(|problem| loaded.describe(problem)).collect();
+    let displaced = generation.displaced().iter();
+    problems.extend(displaced.map(|name| {
+        format!("the registry's tool `{name}` is left out: under `discovery` that name belongs to a tool of the gateway; give it another")
+    }));
     for message in problems.iter().filter(|message| !told.contains(message)).take(LINES) {
         tracing::warn!(generation = generation.number, "{message}");
     }

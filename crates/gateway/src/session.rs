@@ -388,7 +388,7 @@ impl SessionStage {
     fn instructions(&self, context: &Context) -> Option<String> {
         let policy = self.runtime.policy.load();
         let viewer = crate::authorize::viewer(&policy, context, None);
-        instructions(&policy.sight(&context.generation, &viewer, &self.runtime.metrics))
+        instructions(&policy.sight(&context.generation, &viewer, &self.runtime.metrics), context.scope.server.as_deref())
     }
 
     /// Forgets sessions of a principal that rest, so that it can have another; whether there were any.
@@ -687,9 +687,13 @@ fn capabilities(generation: &Generation, revision: Revision) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// What the targets have to say about themselves, each under its name where there are several.
-fn instructions(sight: &Sight<'_>) -> Option<String> {
+/// What a client is told first where its lists are short.
+const SHORT: &str = "Most tools are not listed: find them with catalog_search, read a definition with describe_tool and call it with invoke_tool.";
+
+/// What the targets have to say about themselves, each under its name where there are several; before it, that lists are short where they are.
+fn instructions(sight: &Sight<'_>, server: Option<&str>) -> Option<String> {
     const LONGEST: usize = 8 * 1024;
+    let short = sight.is_short(server).then_some(SHORT);
     let said: Vec<(&str, &str)> = sight
         .generation()
         .views()
@@ -697,10 +701,15 @@ fn instructions(sight: &Sight<'_>) -> Option<String> {
         .filter(|view| view.available() && sight.sees_target(&view.slot.name))
         .filter_map(|view| Some((&*view.slot.name, view.offer.as_ref()?.offer.instructions.as_deref()?)))
         .collect();
-    let text = match said.as_slice() {
-        [] => return None,
-        [(_, only)] => (*only).to_owned(),
-        several => several.iter().map(|(name, text)| format!("{name}: {text}")).collect::<Vec<_>>().join("\n\n"),
+    let said = match said.as_slice() {
+        [] => None,
+        [(_, only)] => Some((*only).to_owned()),
+        several => Some(several.iter().map(|(name, text)| format!("{name}: {text}")).collect::<Vec<_>>().join("\n\n")),
+    };
+    let text = match (short, said) {
+        (None, said) => said?,
+        (Some(short), None) => short.to_owned(),
+        (Some(short), Some(said)) => format!("{short}\n\n{said}"),
     };
     Some(transom_protocol::error::shorten(&text, LONGEST).to_owned())
 }

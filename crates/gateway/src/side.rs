@@ -2,10 +2,10 @@
 //! [`crate::admin`].
 
 use crate::admin;
-use crate::listener::Handler;
 use crate::listener::answer::{failed, json, not_allowed};
 use crate::listener::body::{self, ReplyBody};
 use crate::listener::gate::{Gate, Verdict};
+use crate::listener::{Ends, Handler};
 use crate::reply::{Failure, Reject};
 use crate::runtime::Runtime;
 use crate::surface;
@@ -74,12 +74,12 @@ impl Handler for Side {
         self.runtime.rejected(Reject::Framing);
     }
 
-    async fn handle(&self, request: Request<Incoming>, local: IpAddr) -> Response<ReplyBody> {
+    async fn handle(&self, request: Request<Incoming>, ends: Ends) -> Response<ReplyBody> {
         let path = request.uri().path();
         let exempt = matches!(path, "/metrics" | "/health" | "/ready");
         // No page of any origin has business here.
         let no_origin = !request.headers().contains_key(header::ORIGIN);
-        match self.gate.judge(request.uri(), request.headers(), local, exempt) {
+        match self.gate.judge(request.uri(), request.headers(), ends.local, exempt) {
             Verdict::Pass(_) if no_origin => {}
             Verdict::BadHost => return self.refuse(Reject::Host, "This name is not ours"),
             Verdict::Pass(_) | Verdict::BadOrigin => return self.refuse(Reject::Origin, "Pages are not allowed here"),

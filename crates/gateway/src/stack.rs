@@ -4,6 +4,7 @@ use crate::authenticate::Authenticate;
 use crate::authorize::Authorize;
 use crate::bridge::Bridge;
 use crate::dispatch::Dispatch;
+use crate::invoke::Invoke;
 use crate::limits::LimitsStage;
 use crate::message::{Call, Control, Incoming, List};
 use crate::names::Names;
@@ -34,6 +35,7 @@ pub fn stack(runtime: &Arc<Runtime>) -> Mcp {
         .layer(stage(Observe::new(metrics()))) //             one timer, one log line
         .layer(stage(Authenticate)) //                        Incoming   -> Identified
         .layer(stage(SessionStage::new(runtime.clone()))) //  Identified -> InSession
+        .layer(stage(Invoke)) //                              a call inside a call of `invoke_tool` -> that call
         .layer(stage(Names::new(runtime.clone()))) //         InSession  -> Named: exposed name <-> tool, prefixes
         .layer(stage(Authorize::new(runtime.clone()))) //     Named      -> Permitted
         .layer(stage(LimitsStage::new(runtime.clone()))) //   how much and how long

@@ -6,7 +6,8 @@
 use crate::authenticate::Principal;
 use crate::authorize::Permitted;
 use crate::bridge::{Answered, QuestionJudge};
-use crate::generation::{Entry, Slot};
+use crate::discovery;
+use crate::generation::{Entry, Kind as Listable, Slot};
 use crate::local;
 use crate::message::{Addressed, Call, Context, List, Named};
 use crate::metrics::Metrics;
@@ -26,7 +27,7 @@ use transom_protocol::json::{Json, Kind};
 use transom_protocol::message::Params;
 use transom_protocol::{Era, Method};
 use transom_registry::mask::Mask;
-use transom_registry::{ClientEra, Refusal, Resume, Step};
+use transom_registry::{ClientEra, Refusal, Rejected, Resume, Step};
 use transom_upstream::{CallError, Outbox};
 
 /// A call in a target's own terms.
@@ -98,7 +99,7 @@ impl<N: Next<Box<SourceCall>, Reply = Answered>> Stage<Permitted<Box<Addressed>>
         {
             check_param_headers(entry, &named.message.call)?;
         }
-        check_available(&named.message)?;
+        check_available(named.message.slot.as_ref(), named.message.entry.as_deref())?;
         if tasks::is_about_task(named.message.call.method) {
             return self.task(named, next).await;
         }
@@ -130,7 +131,7 @@ impl Virtualize {
                 }
             }
             Ok(Step::Local(call)) => {
-                let result = local::answer(&self.runtime, &named, &call);
+                let result = local::answer(&self.runtime, &named, &call).await?;
                 Ok(self.shaped(&entry, &call.resume, result, client))
             }
             Ok(Step::Done(result)) => Ok(result.into()),
@@ -156,19 +157,20 @@ impl Virtualize {
     /// Everything that is not a virtual tool: the target's own bytes, there and back.
     async fn pass<N: Next<Box<SourceCall>, Reply = Answered>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
         let Addressed { call, entry, slot, source, .. } = &*named.message;
-        let Some(slot) = slot.clone() else { return Err(Failure::Internal) };
+        // What stands on no target and is no virtual tool is our own.
+        let Some(slot) = slot.clone() else { return Box::pin(discovery::answer(&self.runtime, &named)).await };
         let mut prepared = Prepared::default();
         let method = call.method;
         match method {
             Method::CallTool => {
                 let arguments = call.params.get("arguments");
                 if arguments.is_some_and(|arguments| !matches!(arguments.kind(), Kind::Object | Kind::Null)) {
-                    return Err(not_an_object());
+                    return Err(Failure::arguments(Rejected::NotAnObject, "arguments must be an object"));
                 }
                 if let Some(entry) = entry {
                     prepared.param_headers = final_headers(entry.headers(), arguments);
                 }
-                validated(&named.context, &slot.name, source, arguments)?;
+                validated(&named.context, entry.as_deref(), &slot.name, source, arguments)?;
             }
             Method::Complete if !completes(&named.context, &slot) => {
                 return Ok(Bytes::from_static(br#"{"completion":{"values":[],"total":0,"hasMore":false}}"#));
@@ -359,9 +361,8 @@ struct Prepared {
 
 /// Whether it makes sense to ask the target at all. Judged here, after authorization: that a tool is unavailable is told only to
 /// those who may see it.
-fn check_available(addressed: &Addressed) -> Result<(), Failure> {
-    let Some(slot) = &addressed.slot else { return Ok(()) };
-    let entry = addressed.entry.as_deref();
+pub fn check_available(slot: Option<&Arc<Slot>>, entry: Option<&Entry>) -> Result<(), Failure> {
+    let Some(slot) = slot else { return Ok(()) };
     if entry.is_some_and(Entry::available) {
         return Ok(());
     }
@@ -376,23 +377,19 @@ fn check_available(addressed: &Addressed) -> Result<(), Failure> {
     Err(Failure::Upstream { server: slot.name.to_string(), error: CallError::Unavailable { reason, retry_after: state.retry_after() } })
 }
 
-/// `validation: all`: arguments of tools that pass through are judged here as well.
-fn validated(context: &Context, target: &str, source: &Bytes, arguments: Option<Json<'_>>) -> Result<(), Failure> {
+/// Arguments of tools that pass through, where they are judged here at all: with `validation: all`, and those of scripts, which read statuses and not
+/// results.
+fn validated(context: &Context, entry: Option<&Entry>, target: &str, source: &Bytes, arguments: Option<Json<'_>>) -> Result<(), Failure> {
     let generation = &context.generation;
-    let Some(tools) = generation.tools().filter(|_| generation.registry().loaded().is_some_and(|loaded| loaded.plan.validates_all())) else {
-        return Ok(());
-    };
-    match tools.call_source(target, std::str::from_utf8(source).unwrap_or(""), arguments) {
-        Err(Refusal::Arguments { result, violations, reason }) => Err(Failure::Arguments { result: result.into(), violations, reason }),
+    let tools = generation.tools().filter(|_| generation.registry().loaded().is_some_and(|loaded| loaded.plan.validates_all()));
+    let judged = match (tools, entry) {
+        (Some(tools), _) => tools.call_source(target, std::str::from_utf8(source).unwrap_or(""), arguments).map(drop),
+        (None, Some(entry)) if context.from_script => entry.judge(arguments),
         _ => Ok(()),
-    }
-}
-
-fn not_an_object() -> Failure {
-    Failure::Arguments {
-        result: Bytes::from_static(br#"{"content":[{"type":"text","text":"arguments must be an object"}],"isError":true}"#),
-        violations: vec!["arguments must be an object".into()],
-        reason: transom_registry::Rejected::NotAnObject,
+    };
+    match judged {
+        Err(refusal @ Refusal::Arguments { .. }) => Err(refusal.into()),
+        _ => Ok(()),
     }
 }
 
@@ -415,10 +412,10 @@ impl<N: Send + Sync + 'static> Stage<Permitted<List>, N> for Virtualize {
         let policy = self.runtime.policy.load();
         let viewer = crate::authorize::viewer(&policy, context, named.session.as_deref());
         let sight = policy.sight(&context.generation, &viewer, self.metrics());
-        let body = if list.scope.is_all() {
-            sight.body(list.kind)
-        } else {
-            crate::generation::body(list.kind, sight.listed(list.kind).filter(|entry| list.scope.admits(entry)))
+        let body = match list.kind {
+            kind if list.scope.is_all() => sight.body(kind),
+            Listable::Tool => crate::generation::body(list.kind, sight.shown(list.scope.server.as_deref()).filter(|entry| list.scope.admits(entry))),
+            kind => crate::generation::body(kind, sight.listed(kind).filter(|entry| list.scope.admits(entry))),
         };
         let degraded = context.generation.unavailable().filter(|target| sight.sees_target(target)).map(str::to_owned).collect();
         Ok(Listed { body, era: context.era, degraded, public: sight.is_everybodys() })

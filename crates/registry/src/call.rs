@@ -258,6 +258,21 @@ fn refusal(violations: Vec<String>, reason: Rejected) -> Refusal {
     Refusal::Arguments { result, violations, reason }
 }
 
+/// What arguments a tool takes by its definition alone, for tools that no plan stands behind.
+pub struct Takes(Input);
+
+impl Takes {
+    /// As the definition says, which must have passed [`transom_json::check`].
+    pub fn by(definition: &str) -> Takes {
+        Takes(Input::open(definition))
+    }
+
+    /// Judges arguments, or names everything that is wrong with them.
+    pub fn judge(&self, arguments: Option<Json<'_>>) -> Result<(), Refusal> {
+        self.0.accept(object(arguments)?).map(drop)
+    }
+}
+
 /// The way from a caller's arguments to the source's.
 pub(crate) struct Input {
     top: Level,
@@ -485,9 +500,9 @@ impl Input {
         })
     }
 
-    /// For a tool that passes through: validation and nothing else.
-    pub fn open(tool: &SourceTool) -> Input {
-        let schema = Json::trusted(&tool.json).get("inputSchema").map_or("{}", Json::raw);
+    /// For a tool that passes through, by its definition: validation and nothing else.
+    pub fn open(definition: &str) -> Input {
+        let schema = Json::trusted(definition).get("inputSchema").map_or("{}", Json::raw);
         Input { top: Level::default(), schema: schema.into(), validator: OnceLock::new(), drop: false, coerce: false }
     }
 
@@ -926,6 +941,24 @@ mod tests {
             Err(Refusal::Arguments { reason, .. }) => reason,
             other => panic!("{arguments}: {other:?}"),
         }
+    }
+
+    // security.md: one word for each reason, in metrics and in tests
+    #[test]
+    fn every_reason_to_reject_has_a_word_of_its_own() {
+        use Rejected::*;
+        let words = [NotAnObject, DuplicateKey, Lookalike, HiddenArgument, UnknownArgument, Invalid].map(Rejected::label);
+        assert_eq!(words, ["not_an_object", "duplicate_key", "hidden_arg_lookalike", "hidden_arg", "unknown_arg", "invalid_arguments"]);
+    }
+
+    #[test]
+    fn a_number_that_no_float_holds_is_nobodys_fault() {
+        let takes = Takes::by(r#"{"name":"t","inputSchema":{"type":"object","properties":{"n":{"type":"number","maximum":1e400}}}}"#);
+        for fine in [r#"{}"#, r#"{"n":7}"#, r#"{"n":1e400}"#] {
+            assert_eq!(takes.judge(Some(json(fine))), Ok(()), "{fine}");
+        }
+        assert!(takes.judge(Some(json(r#"{"n":"x"}"#))).is_err() && takes.judge(Some(json("[]"))).is_err());
+        assert_eq!(takes.judge(None), Ok(()));
     }
 
     // S11 to S19, R-003-24, R-003-48, R-003-60

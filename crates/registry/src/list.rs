@@ -200,7 +200,9 @@ impl Binder<'_> {
         if self.error.is_some() {
             return Outcome::Quarantined;
         }
-        let hidden: Vec<FieldPath> = parts.hidden.iter().map(|(path, _)| meant(path)).collect();
+        // What the path would lead to stays hidden where a field has the path for a name: it could be meant, and a source may take anything there.
+        let otherwise: Vec<&FieldPath> = parts.hidden.iter().map(|(path, _)| path).filter(|path| meant(path) != **path).collect();
+        let hidden: Vec<FieldPath> = parts.hidden.iter().map(|(path, _)| meant(path)).chain(otherwise.iter().copied().cloned()).collect();
         let defaults: Vec<DefaultValue<'_>> =
             fillings.iter().map(|filling| DefaultValue { path: &filling.path, value: (!filling.secret).then_some(&*filling.value) }).collect();
         let wanted = Wanted {
@@ -224,7 +226,9 @@ impl Binder<'_> {
             }
         };
         for notice in &shown.notices {
-            self.notice(notice);
+            if !matches!(notice, schema::Notice::NothingToHide { field, .. } if otherwise.contains(&field)) {
+                self.notice(notice);
+            }
         }
         let input = match Input::new(self.tool, fields.as_ref(), &hidden, &fillings, &shown) {
             Ok(input) => input,
@@ -458,7 +462,7 @@ impl Tools {
                     continue;
                 }
                 let renamed = (!alone).then(|| renamed(tool, &name));
-                let input = self.validate_all.then(|| Arc::new(Input::open(tool)));
+                let input = self.validate_all.then(|| Arc::new(Input::open(&tool.json)));
                 self.passing.entry(target.clone()).or_default().insert(ToolName::new(&tool.name), self.listed.len());
                 self.by_name.insert(name.clone(), Slot::Listed(self.listed.len()));
                 self.listed.push(Listed { name, kind: Listing::Passing { target: target.clone(), tool: tool.clone(), renamed, input } });

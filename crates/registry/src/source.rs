@@ -142,24 +142,6 @@ fn seen(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Checks arguments against the input schema of a definition: every violation, with its place.
-pub fn validate(tool: &str, arguments: &str) -> Result<(), Vec<String>> {
-    let parse = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| vec![error.to_string()]);
-    let (tool, arguments) = (parse(tool)?, parse(arguments)?);
-    let Some(schema) = tool.get("inputSchema") else { return Ok(()) };
-    // A schema that cannot be compiled (a reference to elsewhere) is the target's to enforce.
-    let Ok(validator) = jsonschema::validator_for(schema) else { return Ok(()) };
-    let violations: Vec<String> = validator
-        .iter_errors(&arguments)
-        .map(|error| {
-            let place = error.instance_path().to_string();
-            if place.is_empty() { error.to_string() } else { format!("{place}: {error}") }
-        })
-        .take(100)
-        .collect();
-    if violations.is_empty() { Ok(()) } else { Err(violations) }
-}
-
 /// JSON as `jsonschema` reads it. Never sent anywhere: numbers lose their spelling here.
 pub(crate) fn plain(json: Json<'_>) -> Value {
     // As deep as checked text, which is bounded.

@@ -2,7 +2,7 @@
 
     python.py URL MODE STEPS        MODE: legacy, auto, or a modern revision such as 2026-07-28; with `fastmcp:` before it, by FastMCP
 
-STEPS and the answer are described in tests/e2e/talk.rs.
+In place of a URL there may be a server to start, as JSON: {"command": ..., "args": [...]}. STEPS and the answer are described in tests/e2e/talk.rs.
 """
 
 import asyncio
@@ -11,7 +11,8 @@ import sys
 from contextlib import AsyncExitStack
 
 import fastmcp
-from mcp import Client
+from fastmcp.client.transports import StdioTransport
+from mcp import Client, StdioServerParameters
 from mcp.client.subscriptions import listen as listen_on_session
 from mcp.shared.exceptions import MCPError
 from mcp.types import ToolListChangedNotification
@@ -31,10 +32,11 @@ def plain(model):
 
 def connect(url, mode):
     kind, _, fast_mode = mode.rpartition(":")
+    process = json.loads(url) if url.startswith("{") else None
     if kind == "fastmcp":
         # With one of its own clients FastMCP raises what a tool says is an error; the others return it.
-        return fastmcp.Client(url, mode=fast_mode, message_handler=hear)
-    return Client(url, mode=mode, message_handler=hear)
+        return fastmcp.Client(StdioTransport(**process) if process else url, mode=fast_mode, message_handler=hear)
+    return Client(StdioServerParameters(**process) if process else url, mode=mode, message_handler=hear)
 
 
 async def call(client, step, on_progress=None):

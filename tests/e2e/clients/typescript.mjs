@@ -3,9 +3,12 @@
 //     typescript.mjs URL WITH STEPS
 //
 // WITH: `legacy` or `modern` (@modelcontextprotocol/client 2), `sdk1` (@modelcontextprotocol/sdk 1 over Streamable HTTP) or `sdk1-sse` (over the HTTP+SSE
-// transport of 2024-11-05). STEPS and the answer are described in tests/e2e/talk.rs.
+// transport of 2024-11-05). In place of a URL there may be a server to start, as JSON: {"command": …, "args": […]}. STEPS and the answer are described in
+// tests/e2e/talk.rs.
 
-const [url, how, steps] = [new URL(process.argv[2]), process.argv[3], JSON.parse(process.argv[4])];
+const [where, how, steps] = [process.argv[2], process.argv[3], JSON.parse(process.argv[4])];
+const child = where.startsWith("{") ? JSON.parse(where) : undefined;
+const url = child ? undefined : new URL(where);
 const me = { name: "transom-e2e", version: "1" };
 
 async function connect() {
@@ -13,7 +16,9 @@ async function connect() {
     const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
     const { SSEClientTransport } = await import("@modelcontextprotocol/sdk/client/sse.js");
     const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
-    const transport = how === "sdk1-sse" ? new SSEClientTransport(url) : new StreamableHTTPClientTransport(url);
+    const { StdioClientTransport } = await import("@modelcontextprotocol/sdk/client/stdio.js");
+    const overHttp = () => (how === "sdk1-sse" ? new SSEClientTransport(url) : new StreamableHTTPClientTransport(url));
+    const transport = child ? new StdioClientTransport(child) : overHttp();
     // The revision is the transport's business in this generation: we look over its shoulder.
     const client = new Client(me);
     let revision;
@@ -25,7 +30,8 @@ async function connect() {
   const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
   const mode = how === "modern" ? { pin: "2026-07-28" } : "legacy";
   const client = new Client(me, { versionNegotiation: { mode } });
-  await client.connect(new StreamableHTTPClientTransport(url));
+  const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
+  await client.connect(child ? new StdioClientTransport(child) : new StreamableHTTPClientTransport(url));
   return { client, revision: () => client.getNegotiatedProtocolVersion() };
 }
 

@@ -17,6 +17,7 @@ mod schema_hide;
 mod sse_decode;
 mod stdio_frame;
 mod token_open;
+mod tools_ts;
 mod world;
 
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ static TARGETS: &[Target] = &[
     Target { name: "http_reply", json: false, longest: 1024, memory: MIB, words: http_reply::WORDS, run: http_reply::run },
     Target { name: "token_open", json: false, longest: 512, memory: MIB, words: token_open::WORDS, run: token_open::run },
     Target { name: "policy_eval", json: true, longest: 1536, memory: 64 * MIB, words: policy_eval::WORDS, run: policy_eval::run },
+    Target { name: "tools_ts", json: true, longest: 2048, memory: 16 * MIB, words: tools_ts::WORDS, run: tools_ts::run },
     Target { name: "mux_model", json: false, longest: 160, memory: 16 * MIB, words: &[], run: mux_model::run },
 ];
 

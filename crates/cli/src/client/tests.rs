@@ -107,6 +107,19 @@ async fn a_modern_server_is_asked_without_a_handshake_and_every_page_is_read() {
     );
 }
 
+#[tokio::test]
+async fn a_server_that_goes_away_in_the_middle_of_a_call_is_lost_and_not_strange() {
+    let (endpoint, _) = server(|seen: &Seen| match seen.rpc() {
+        "tools/call" => reply(200, "text/event-stream", ": the answer was to come here\n\n".into()),
+        _ => modern(seen),
+    })
+    .await;
+    let mut client = Client::connect(endpoint).await.unwrap();
+    let failure = Failure::from(client.call(&Tool::of_json(r#"{"name":"b"}"#), "{}").await.unwrap_err());
+    assert_eq!(failure.exit, Exit::Unreachable);
+    assert!(failure.to_string().contains("connection") && failure.to_string().contains("lost"), "{failure}");
+}
+
 fn legacy(seen: &Seen) -> Reply {
     if seen.method == HttpMethod::DELETE || seen.body.get("result").is_some() || seen.body.get("error").is_some() {
         return reply(202, "text/plain", String::new());
@@ -181,7 +194,8 @@ async fn each_way_to_fail_has_its_exit_code_and_its_words() {
     let failure =
         failure_of(|seen| if seen.rpc() == "tools/list" { reply(200, "text/event-stream", ": and that was it\n\n".into()) } else { modern(seen) })
             .await;
-    assert!(failure.to_string().contains("ended before the answer"), "{failure}");
+    assert_eq!(failure.exit, Exit::Unreachable);
+    assert!(failure.to_string().contains("lost before the answer was there"), "{failure}");
 
     let endless = |seen: &Seen| {
         if seen.rpc() == "tools/list" {

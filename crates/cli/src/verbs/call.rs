@@ -7,8 +7,9 @@ use crate::failure::{Exit, Failure};
 use crate::pretty::pretty;
 use crate::terminal::{self, harmless};
 use transom_protocol::Json;
-use transom_protocol::error::{OVERLOADED, UPSTREAM_TIMEOUT};
+use transom_protocol::error::{INVALID_PARAMS, OVERLOADED, UPSTREAM_TIMEOUT};
 use transom_protocol::json::Kind;
+use transom_protocol::write;
 
 /// What it takes.
 #[derive(Debug, clap::Args)]
@@ -43,10 +44,28 @@ pub async fn run(args: Args) -> Result<(), Failure> {
 
 async fn call(client: &mut Client, args: &Args) -> Result<String, Failure> {
     let tools = client.tools().await?;
-    let Some(tool) = tools.iter().find(|tool| tool.name() == args.tool) else { return Err(unknown(&args.tool, &tools)) };
+    let listed = tools.iter().find(|tool| tool.name() == args.tool).cloned();
+    let tool = match listed {
+        Some(tool) => tool,
+        None => described(client, &args.tool, &tools).await?.ok_or_else(|| unknown(&args.tool, &tools))?,
+    };
     let arguments = arguments::build(&tool.input_schema(), args.args.as_deref(), &args.pairs)
         .map_err(|error| Failure::new(Exit::Unexpected, format!("tool `{}`: {error}", args.tool)))?;
-    client.call(tool, &arguments).await.map_err(|error| failed(&args.tool, error))
+    client.call(&tool, &arguments).await.map_err(|error| failed(&args.tool, error))
+}
+
+/// A tool that is not on the list of a gateway with `discovery: search`, which describes it to those who ask.
+async fn described(client: &mut Client, name: &str, tools: &[Tool]) -> Result<Option<Tool>, Failure> {
+    let own = |name: &str| tools.iter().find(|tool| tool.name() == name);
+    let (Some(describe), Some(_), Some(_)) = (own("describe_tool"), own("catalog_search"), own("invoke_tool")) else { return Ok(None) };
+    let result = match client.call(describe, &format!("{{\"name\":{}}}", write::quoted(name))).await {
+        Ok(result) => result,
+        // It says so of a tool that is not there.
+        Err(ClientError::Rpc { code: INVALID_PARAMS, .. }) => return Ok(None),
+        Err(error) => return Err(failed(name, error)),
+    };
+    let definition = Json::trusted(&result).get("structuredContent").filter(|definition| definition.kind() == Kind::Object);
+    Ok(definition.map(|definition| Tool::of_json(definition.raw())))
 }
 
 /// An error in place of a result. Codes of the gateway's own that say it did not get through count as unreachable.

@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use crate::terminal;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use transom_config::ProcessEnvironment;
+use transom_config::{Environment, ProcessEnvironment};
 
 /// Where the client verbs look when nobody says otherwise.
 const PORT: u16 = 3000;
@@ -22,6 +22,19 @@ pub struct Args {
     write: Option<PathBuf>,
     #[command(flatten)]
     run: run::Args,
+}
+
+impl Args {
+    /// With what the environment says where no flag does.
+    pub fn or_environment(mut self, environment: &dyn Environment) -> Args {
+        self.run = self.run.or_environment(environment);
+        self
+    }
+
+    /// Where its log goes.
+    pub fn log_file(&self) -> Option<&Path> {
+        self.run.log_file.as_deref()
+    }
 }
 
 /// Serves the built-in targets until a signal, or writes them down.

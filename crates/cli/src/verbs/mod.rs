@@ -2,11 +2,16 @@
 
 pub mod call;
 pub mod completions;
+pub mod connect;
 pub mod demo;
 pub mod demo_target;
+pub mod export;
+pub mod import;
 pub mod list;
 pub mod run;
 pub mod schema;
+pub mod session;
+pub mod stdio;
 pub mod test;
 pub mod validate;
 
@@ -47,6 +52,11 @@ impl Reach {
     /// The endpoint by flag, then environment, then default.
     pub fn endpoint(&self) -> Result<Endpoint, Failure> {
         self.endpoint_with(std::env::var("TRANSOM_URL").ok())
+    }
+
+    /// How long an answer may take.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(self.timeout)
     }
 
     fn endpoint_with(&self, from_environment: Option<String>) -> Result<Endpoint, Failure> {

@@ -241,7 +241,8 @@ pub fn placed(problem: transom_registry::Problem) -> Problem {
 /// by its name: configs are YAML, registries JSON.
 fn is_registry(source: &Source) -> bool {
     const OF_REGISTRIES: [&str; 3] = ["tools", "schemas", "schemaVersion"];
-    const OF_CONFIGS: [&str; 9] = ["backends", "listen", "admin", "metrics", "mcpServers", "registry", "policies", "naming", "validation"];
+    const OF_CONFIGS: [&str; 10] =
+        ["backends", "listen", "admin", "metrics", "mcpServers", "registry", "policies", "naming", "discovery", "validation"];
     match transom_config::tree(source) {
         Ok(tree) => {
             let says_so = OF_REGISTRIES.iter().any(|key| tree.has(key));

@@ -5,12 +5,12 @@
 //! read them.
 
 use crate::generation::{Entry, Kind};
-use crate::listener::Peer;
 use cel::common::types::{CelBool, CelString};
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use cel::objects::{Key, Map};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use transom_protocol::json::{Json, Kind as JsonKind};
@@ -146,7 +146,7 @@ pub struct Circumstances {
 impl Circumstances {
     /// What the head of a request says. Headers with credentials are nobody's business; one that comes twice is one with
     /// a comma.
-    pub fn read(parts: &http::request::Parts) -> Circumstances {
+    pub fn read(parts: &http::request::Parts, peer: IpAddr) -> Circumstances {
         let mut headers: Vec<(String, String)> = Vec::new();
         for (name, value) in parts.headers.iter().filter(|(_, value)| !value.is_sensitive()) {
             let Ok(value) = value.to_str() else { continue };
@@ -155,7 +155,7 @@ impl Circumstances {
                 None => headers.push((name.as_str().to_owned(), value.to_owned())),
             }
         }
-        let address = parts.extensions.get::<Peer>().map(|peer| peer.0.to_canonical().to_string());
+        let address = Some(peer.to_canonical().to_string());
         Circumstances { headers, path: Some(parts.uri.path().to_owned()), client: None, address }
     }
 

@@ -4,6 +4,7 @@
 use super::policy::Policy;
 use super::subject::{Arguments, Asked, Circumstances, Subject, Who};
 use crate::authenticate::Principal;
+use crate::config::DiscoveryMode;
 use crate::generation::{Entry, Generation, Kind};
 use crate::metrics::Metrics;
 use arc_swap::ArcSwapOption;
@@ -75,6 +76,11 @@ impl Classes {
 }
 
 impl Visible {
+    /// Whether another class of the same generation sees the same.
+    pub fn shows_the_same(&self, other: &Visible) -> bool {
+        self.bits == other.bits
+    }
+
     fn has(&self, position: usize) -> bool {
         self.bits.get(position / 64).is_some_and(|bits| bits >> (position % 64) & 1 == 1)
     }
@@ -103,15 +109,39 @@ impl<'g> Sight<'g> {
         self.visible.is_none()
     }
 
-    /// Whether this is seen.
+    /// Whether this is seen. Our own tools are: they show and call nothing but what else is seen.
     pub fn sees(&self, entry: &Entry) -> bool {
         let Some(visible) = &self.visible else { return true };
-        self.generation.classes.position(self.generation, entry).is_some_and(|at| visible.has(at))
+        entry.own().is_some() || self.generation.classes.position(self.generation, entry).is_some_and(|at| visible.has(at))
     }
 
     /// What is listed, in order.
     pub fn listed(&self, kind: Kind) -> impl Iterator<Item = &'g Arc<Entry>> {
         self.generation.listed(kind).iter().filter(|entry| self.sees(entry))
+    }
+
+    /// Whether the listed tool at this place is seen.
+    pub fn sees_tool_at(&self, place: usize) -> bool {
+        // Listed tools are the first of all entries.
+        self.visible.as_ref().is_none_or(|visible| visible.has(place))
+    }
+
+    /// Whether a list of tools is short, at the endpoint of this target or of all.
+    pub fn is_short(&self, server: Option<&str>) -> bool {
+        let discovery = self.generation.discovery();
+        match discovery.mode {
+            DiscoveryMode::List => false,
+            DiscoveryMode::Search => true,
+            DiscoveryMode::Auto => {
+                let mut there = self.listed(Kind::Tool).filter(|entry| server.is_none_or(|server| server == entry.target_name()));
+                there.nth(discovery.threshold).is_some()
+            }
+        }
+    }
+
+    /// The tools that a list shows, at the endpoint of this target or of all. Whose they are is not looked at again.
+    pub fn shown(&self, server: Option<&str>) -> Box<dyn Iterator<Item = &'g Arc<Entry>> + '_> {
+        if self.is_short(server) { Box::new(self.generation.short().filter(|entry| self.sees(entry))) } else { Box::new(self.listed(Kind::Tool)) }
     }
 
     /// What is remembered of targets that are down.
@@ -127,8 +157,16 @@ impl<'g> Sight<'g> {
     /// `"tools":[…]`, prepared.
     pub fn body(&self, kind: Kind) -> Bytes {
         let Some(visible) = &self.visible else { return self.generation.body(kind) };
-        let prepare = || crate::generation::body(kind, self.listed(kind));
+        let prepare = || match kind {
+            Kind::Tool => crate::generation::body(kind, self.shown(None)),
+            _ => crate::generation::body(kind, self.listed(kind)),
+        };
         visible.bodies.get(kind as usize).map_or_else(prepare, |body| body.get_or_init(prepare).clone())
+    }
+
+    /// What decides what this shows; `None`: all of it.
+    pub fn visible(&self) -> Option<Arc<Visible>> {
+        self.visible.clone()
     }
 
     /// Which class this is: equal for two sights of one generation that show the same.
@@ -194,7 +232,10 @@ impl Policy {
 
     /// Whether somebody sees a tool now, whatever its arguments are or were.
     pub fn may_see(&self, generation: &Generation, viewer: &Viewer, entry: &Entry, metrics: &Metrics) -> bool {
-        if self.reads_request() { self.may(entry.subject(), viewer, None, metrics) } else { self.sight(generation, viewer, metrics).sees(entry) }
+        if !self.reads_request() {
+            return self.sight(generation, viewer, metrics).sees(entry);
+        }
+        entry.own().is_some() || self.may(entry.subject(), viewer, None, metrics)
     }
 
     /// Whether somebody may read a resource, by the URI that its target knows. It need not be listed.

@@ -1,13 +1,17 @@
 //! One thing a client can see and use.
 
-use super::{Kind, Slot};
+use super::{Kind, Own, Slot};
 use crate::authorize::Subject;
 use crate::metrics::ToolSeries;
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 use transom_protocol::Era;
-use transom_registry::VirtualTool;
+use transom_protocol::json::Json;
 use transom_registry::source::ParamHeader;
+use transom_registry::{Refusal, Takes, VirtualTool};
+
+/// Bytes of a definition whose validator is kept. That of a larger one is made for each call that needs it.
+const LARGEST_KEPT: usize = 64 << 10;
 
 /// One thing a client can see and use: a tool, a prompt, a resource or a template.
 pub struct Entry {
@@ -23,7 +27,9 @@ pub struct Entry {
     pub(super) series: Arc<ToolSeries>,
     pub(super) virtual_tool: Option<Arc<VirtualTool>>,
     pub(super) absent: Option<String>,
+    pub(super) own: Option<Own>,
     pub(super) subject: OnceLock<Subject>,
+    pub(super) takes: OnceLock<Box<Takes>>,
 }
 
 impl Entry {
@@ -87,9 +93,20 @@ impl Entry {
         self.virtual_tool.as_deref()
     }
 
+    /// Which of the gateway's own tools it is, if it is one.
+    pub fn own(&self) -> Option<Own> {
+        self.own
+    }
+
     /// What it is to rules, made when it is first judged.
     pub fn subject(&self) -> &Subject {
         self.subject.get_or_init(|| Subject::of(self))
+    }
+
+    /// Judges arguments by the definition as clients read it.
+    pub fn judge(&self, arguments: Option<Json<'_>>) -> Result<(), Refusal> {
+        let takes = || Box::new(Takes::by(std::str::from_utf8(&self.json).unwrap_or("{}")));
+        if self.json.len() > LARGEST_KEPT { takes().judge(arguments) } else { self.takes.get_or_init(takes).judge(arguments) }
     }
 
     /// Arguments, by the names clients know, that travel as headers too.
@@ -116,6 +133,7 @@ impl Entry {
         };
         same_slot
             && same_tool
+            && self.own == other.own
             && self.available == other.available
             && self.era == other.era
             && self.source == other.source

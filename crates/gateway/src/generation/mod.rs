@@ -6,8 +6,12 @@
 
 mod entry;
 mod offer;
+mod own;
+mod search;
 
 use crate::authorize::Classes;
+use crate::config::{Discovery, DiscoveryMode};
+use crate::limits::fits;
 use crate::metrics::ToolSeries;
 use crate::naming::{Names, Wish};
 use crate::store::Loaded;
@@ -21,9 +25,11 @@ use transom_protocol::{Era, uri};
 use transom_registry::mask::Mask;
 use transom_registry::{Catalog, Listed, Plan, Tools};
 use transom_upstream::{Capabilities, Status, Target};
+use transom_views::search::Index;
 
 pub use entry::Entry;
 pub use offer::{Checked, CheckedOffer};
+pub use own::Own;
 
 /// What a listing lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,20 +116,12 @@ struct Listing {
     remembered: Vec<Arc<Entry>>,
     /// `"tools":[…]`.
     body: Bytes,
+    /// Whether that is the short list.
+    short: bool,
 }
 
 /// Entries in service, and those of targets that are down.
 type Sorted = (Vec<Arc<Entry>>, Vec<Arc<Entry>>);
-
-/// How a name was found.
-pub enum Found {
-    /// This is it.
-    One(Arc<Entry>),
-    /// Several things match.
-    Many(Vec<Arc<Entry>>),
-    /// Nothing does.
-    None,
-}
 
 type ByName = HashMap<Arc<str>, Arc<Entry>, foldhash::fast::RandomState>;
 
@@ -157,6 +155,24 @@ impl Registry {
     }
 }
 
+/// What a generation is built from.
+pub struct Material {
+    /// The targets, in the order of the config.
+    pub views: Vec<View>,
+    /// What the registry has to say.
+    pub registry: Registry,
+    /// What stands between a target's name and a tool's.
+    pub separator: String,
+    /// Which tools lists show.
+    pub discovery: Discovery,
+}
+
+impl Default for Material {
+    fn default() -> Self {
+        Material { views: Vec::new(), registry: Registry::None, separator: "__".to_owned(), discovery: Discovery::default() }
+    }
+}
+
 /// One immutable picture; see the module's documentation.
 pub struct Generation {
     /// Its number; 0 before the first.
@@ -169,6 +185,14 @@ pub struct Generation {
     by_name: [ByName; 4],
     by_source_uri: HashMap<Bytes, Vec<Arc<Entry>>>,
     spellings: OnceLock<HashMap<String, Vec<Arc<Entry>>>>,
+    discovery: Discovery,
+    /// The gateway's own tools; none where lists show everything.
+    own: Vec<Arc<Entry>>,
+    /// Listed tools that are on the short list too.
+    pinned: Vec<Arc<Entry>>,
+    /// Tools of the registry that have the name of one of our own, and are left out.
+    displaced: Vec<String>,
+    index: tokio::sync::OnceCell<Index>,
     /// What targets can do, together.
     pub capabilities: Capabilities,
     /// Who sees what of it, as far as it was asked.
@@ -178,36 +202,47 @@ pub struct Generation {
 impl Generation {
     /// Before anything is known.
     pub fn empty() -> Generation {
-        Generation::build(0, Vec::new(), Registry::None, &mut Names::default(), None, "__", &|_| Arc::default())
+        Generation::build(0, Material::default(), &mut Names::default(), None, &|_| Arc::default())
     }
 
     /// Puts a picture together. What did not change since `previous` is shared with it.
     pub fn build(
         number: u64,
-        views: Vec<View>,
-        registry: Registry,
+        material: Material,
         names: &mut Names,
         previous: Option<&Generation>,
-        separator: &str,
         series: &dyn Fn(&str) -> Arc<ToolSeries>,
     ) -> Generation {
+        let Material { views, registry, separator, discovery } = material;
         let plan = registry.loaded().map(|loaded| loaded.plan.clone());
         let tools = plan.as_ref().map(|plan| plan.bind(&catalog(&views)));
-        names.reserve(plan.as_deref().map(reserved).unwrap_or_default());
+        let own: &[Own] = if discovery.mode == DiscoveryMode::List { &[] } else { &Own::ALL };
+        let mut taken = plan.as_deref().map(reserved).unwrap_or_default();
+        taken.extend(own.iter().map(|own| Arc::from(own.name())));
+        names.reserve(taken);
 
         let mut draft = Draft { views: &views, previous, series, listings: Default::default(), by_name: Default::default() };
-        if let (Some(plan), Some(tools)) = (&plan, &tools) {
-            draft.add_virtual(plan, tools);
-        }
+        let own: Vec<Arc<Entry>> = own.iter().map(|own| draft.add(own.entry())).collect();
+        let displaced = match (&plan, &tools) {
+            (Some(plan), Some(tools)) => draft.add_virtual(plan, tools),
+            _ => Vec::new(),
+        };
         let by_source_uri = draft.add_offers(&registry, names);
         let Draft { listings, by_name, .. } = draft;
+        let mut pinned = Vec::new();
         let mut kinds = Kind::ALL.into_iter();
         let listings = listings.map(|(entries, remembered)| {
             let kind = kinds.next().unwrap_or(Kind::Tool);
-            let old = previous.and_then(|previous| previous.listings.get(kind as usize));
+            if kind == Kind::Tool && !own.is_empty() {
+                pinned = entries.iter().filter(|entry| is_pinned(&discovery, entry)).cloned().collect();
+                if discovery.mode == DiscoveryMode::Search || entries.len() > discovery.threshold {
+                    return Listing { entries, remembered, body: body(kind, own.iter().chain(&pinned)), short: true };
+                }
+            }
+            let old = previous.and_then(|previous| previous.listings.get(kind as usize)).filter(|old| !old.short);
             let unchanged = |old: &&Listing| old.entries.len() == entries.len() && old.entries.iter().zip(&entries).all(|(a, b)| Arc::ptr_eq(a, b));
             let body = old.filter(unchanged).map_or_else(|| body(kind, entries.iter()), |old| old.body.clone());
-            Listing { entries, remembered, body }
+            Listing { entries, remembered, body, short: false }
         });
         let capabilities = capabilities(&views);
         Generation {
@@ -215,11 +250,16 @@ impl Generation {
             registry,
             tools,
             views,
-            separator: separator.to_owned(),
+            separator,
             listings,
             by_name,
             by_source_uri,
             spellings: OnceLock::new(),
+            discovery,
+            own,
+            pinned,
+            displaced,
+            index: tokio::sync::OnceCell::new(),
             capabilities,
             classes: Classes::default(),
         }
@@ -260,12 +300,33 @@ impl Generation {
         self.listings.get(kind as usize).map_or(&[], |listing| &listing.entries)
     }
 
+    /// Which tools lists show.
+    pub fn discovery(&self) -> &Discovery {
+        &self.discovery
+    }
+
+    /// Whether some lists are short.
+    pub fn discovers(&self) -> bool {
+        !self.own.is_empty()
+    }
+
+    /// The tools of a short list, whoever sees them: our own, then those that are pinned.
+    pub fn short(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.own.iter().chain(&self.pinned)
+    }
+
+    /// Tools of the registry that are left out because one of our own has their name.
+    pub fn displaced(&self) -> &[String] {
+        &self.displaced
+    }
+
     /// What targets that are down offered last.
     pub fn remembered(&self, kind: Kind) -> &[Arc<Entry>] {
         self.listings.get(kind as usize).map_or(&[], |listing| &listing.remembered)
     }
 
-    /// Everything there is, of every kind, what is remembered included; always in the same order.
+    /// Everything there is, of every kind, what is remembered included; always in the same order, and listed tools first. Our own tools are
+    /// not among it: nobody judges them.
     pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.listings.iter().flat_map(|listing| listing.entries.iter().chain(&listing.remembered))
     }
@@ -275,21 +336,14 @@ impl Generation {
         self.listings.get(kind as usize).map_or_else(Bytes::new, |listing| listing.body.clone())
     }
 
-    /// The thing with this exposed name; else the one that another spelling (`target__tool`, `target:tool`,
-    /// `target_tool`) can only mean.
-    pub fn find(&self, kind: Kind, name: &str) -> Found {
-        if let Some(entry) = self.by_name.get(kind as usize).and_then(|names| names.get(name)) {
-            return Found::One(entry.clone());
-        }
-        if kind != Kind::Tool {
-            return Found::None;
-        }
-        let spellings = self.spellings.get_or_init(|| self.spell());
-        match spellings.get(name).map(Vec::as_slice) {
-            None | Some([]) => Found::None,
-            Some([one]) => Found::One(one.clone()),
-            Some(many) => Found::Many(many.to_vec()),
-        }
+    /// The thing with this exposed name.
+    pub fn named(&self, kind: Kind, name: &str) -> Option<&Arc<Entry>> {
+        self.by_name.get(kind as usize)?.get(name)
+    }
+
+    /// The tools that this is another spelling of: `target__tool`, `target:tool` or `target_tool`.
+    pub fn spelled(&self, name: &str) -> &[Arc<Entry>] {
+        self.spellings.get_or_init(|| self.spell()).get(name).map_or(&[], Vec::as_slice)
     }
 
     /// The resources that targets list under this URI of their own.
@@ -325,6 +379,10 @@ fn catalog(views: &[View]) -> Catalog {
     Catalog { targets: views.iter().map(offer).collect() }
 }
 
+fn is_pinned(discovery: &Discovery, entry: &Entry) -> bool {
+    discovery.pinned.iter().any(|pattern| fits(pattern, entry.exposed()) || fits(pattern, entry.unprefixed()))
+}
+
 /// Names that belong to the registry: also those of tools that are out, so that nobody reaches something else under them.
 fn reserved(plan: &Plan) -> HashSet<Arc<str>> {
     plan.tools().map(|tool| tool.name()).chain(plan.quarantined().iter().map(|tool| tool.name.as_str())).map(Arc::from).collect()
@@ -357,11 +415,16 @@ struct Draft<'d> {
 }
 
 impl Draft<'_> {
-    /// The registry's tools, in its order.
-    fn add_virtual(&mut self, plan: &Plan, tools: &Tools) {
+    /// The registry's tools, in its order. Gives those that cannot have their name.
+    fn add_virtual(&mut self, plan: &Plan, tools: &Tools) -> Vec<String> {
+        let mut displaced = Vec::new();
         let listed: HashMap<&str, &Listed> =
             tools.list().filter(|listed| listed.virtual_tool().is_some()).map(|listed| (listed.name(), listed)).collect();
         for tool in plan.tools() {
+            if self.by_name.first().is_some_and(|names| names.contains_key(tool.name())) {
+                displaced.push(tool.name().to_owned());
+                continue;
+            }
             let target = tool.source().map(|(target, _)| target);
             let view = target.and_then(|target| self.views.iter().find(|view| &*view.slot.name == target));
             let (json, headers, virtual_tool, absent) = match (listed.get(tool.name()), tools.absence(tool.name())) {
@@ -388,9 +451,12 @@ impl Draft<'_> {
                 series: Arc::default(),
                 virtual_tool,
                 absent,
+                own: None,
                 subject: OnceLock::new(),
+                takes: OnceLock::new(),
             });
         }
+        displaced
     }
 
     /// What targets offer and the registry leaves as it is.
@@ -431,7 +497,9 @@ impl Draft<'_> {
                 series: Arc::default(),
                 virtual_tool: None,
                 absent: None,
+                own: None,
                 subject: OnceLock::new(),
+                takes: OnceLock::new(),
                 exposed,
             });
             if kind == Kind::Resource {
@@ -456,6 +524,7 @@ impl Draft<'_> {
         };
         if let (Some(names), Some((listed, remembered))) = (self.by_name.get_mut(at), self.listings.get_mut(at))
             && names.insert(entry.exposed.clone(), entry.clone()).is_none()
+            && entry.own.is_none()
         {
             if entry.available { listed.push(entry.clone()) } else { remembered.push(entry.clone()) }
         }

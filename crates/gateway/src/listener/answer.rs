@@ -208,23 +208,22 @@ fn one_message(message: Bytes, form: &Form) -> Reply {
 /// A failure as the client reads it.
 pub fn failed(failure: &Failure, era: Era, id: Option<&Id>) -> Reply {
     let mut reply = json(failure.status(era), write::error(id.map(Id::raw), &failure.rpc()));
-    if reply.status() != StatusCode::OK
-        && let Some(after) = failure.retry_after()
-    {
-        let seconds = after.as_secs().max(1);
-        reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    challenged(&mut reply, failure);
-    if matches!(failure.reason(), Some(Reject::Draining | Reject::BodyTooLarge | Reject::BodyTimeout | Reject::Framing)) {
-        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
+    advise(&mut reply, failure);
     reply
 }
 
-/// Tells a client without good credentials how to get some.
-pub fn challenged(reply: &mut Reply, failure: &Failure) {
+/// Tells a client in headers what to do next: when to come back, how to get credentials, whether to go on with this connection.
+pub fn advise(reply: &mut Reply, failure: &Failure) {
+    if reply.status() != StatusCode::OK
+        && let Some(after) = failure.retry_after()
+    {
+        reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
+    }
     if let Some(challenge) = failure.challenge() {
         reply.headers_mut().insert(header::WWW_AUTHENTICATE, challenge.clone());
+    }
+    if matches!(failure.reason(), Some(Reject::Draining | Reject::BodyTooLarge | Reject::BodyTimeout | Reject::Framing)) {
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
 }
 
@@ -247,7 +246,8 @@ pub fn status(status: StatusCode) -> Reply {
     reply
 }
 
-fn with_type(status: StatusCode, kind: &'static str, body: ReplyBody) -> Reply {
+/// A reply of this type.
+pub fn with_type(status: StatusCode, kind: &'static str, body: ReplyBody) -> Reply {
     let mut reply = Response::new(body);
     *reply.status_mut() = status;
     reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

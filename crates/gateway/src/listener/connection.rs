@@ -7,7 +7,7 @@
 
 use super::body::{Chunks, ReplyBody};
 use super::io::{Activity, Busy, Guarded, Patience};
-use super::{Closing, Handler, Peer};
+use super::{Closing, Handler};
 use bytes::{Buf, Bytes};
 use futures_util::StreamExt;
 use http::{HeaderName, Request, Version, header};
@@ -70,12 +70,12 @@ impl Default for Protocols {
 }
 
 /// The two addresses of a connection.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Ends {
     /// Ours.
     pub local: IpAddr,
     /// The other one.
-    pub peer: Peer,
+    pub peer: IpAddr,
 }
 
 /// Serves a connection until either side has had enough.
@@ -186,15 +186,14 @@ fn service<H: Handler>(
     Error = Infallible,
     Future = impl Future<Output = Result<http::Response<ReplyBody>, Infallible>> + Send + 'static,
 > + Send {
-    let answer = tower::service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(ends.peer);
+    let answer = tower::service_fn(move |request: Request<Incoming>| {
         let (handler, activity, busy) = (handler.clone(), activity.clone(), activity.begin());
         // Other versions end a stream in other ways, and so does a client that wants the connection closed.
         let ours = request.version() == Version::HTTP_11 && !wants_close(request.headers());
         // Over HTTP/1 a reply that is not taken stops the connection, and that is seen.
         let shares = request.version() == Version::HTTP_2;
         async move {
-            let reply = handler.handle(request, ends.local).await;
+            let reply = handler.handle(request, ends).await;
             let ours = ours && reply.status().is_success();
             Ok::<_, Infallible>(reply.map(|body| match (ours, shares) {
                 (true, _) => body.handed_to(&activity).holding(busy),

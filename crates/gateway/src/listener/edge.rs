@@ -2,13 +2,13 @@
 
 use crate::authenticate::{Principal, metadata};
 use crate::authorize::{Circumstances, Viewer};
-use crate::listener::Handler;
 use crate::listener::answer::{Reply, failed, json, not_allowed, status};
 use crate::listener::body::{self, ReplyBody};
 use crate::listener::gate::Verdict;
 use crate::listener::headers::McpHeaders;
 use crate::listener::legacy_sse::LegacySse;
 use crate::listener::mcp::{Endpoint, Head};
+use crate::listener::{Ends, Handler};
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
 use crate::surface;
@@ -37,16 +37,39 @@ impl Handler for Edge {
         self.endpoint.runtime.rejected(Reject::Framing);
     }
 
-    async fn handle(&self, request: Request<Incoming>, local: IpAddr) -> Response<ReplyBody> {
+    async fn handle(&self, request: Request<Incoming>, ends: Ends) -> Response<ReplyBody> {
         // A fault of ours costs the one request it happens in.
-        match AssertUnwindSafe(self.answer(request, local)).catch_unwind().await {
+        let reader = Reader::at(request.uri().path());
+        match AssertUnwindSafe(self.answer(request, ends, reader)).catch_unwind().await {
             Ok(reply) => reply,
             Err(_) => {
                 self.endpoint.runtime.metrics.panics.inc();
-                let mut reply = failed(&Failure::Internal, Era::Legacy, None);
+                let mut reply = reader.told(&Failure::Internal);
                 *reply.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
                 reply
             }
+        }
+    }
+}
+
+/// Who reads a refusal.
+#[derive(Clone, Copy)]
+enum Reader {
+    /// An MCP client: an error of JSON-RPC.
+    Client,
+    /// A script: an object that says whether it worked.
+    Script,
+}
+
+impl Reader {
+    fn at(path: &str) -> Reader {
+        if surface::is_for_scripts(path) { Reader::Script } else { Reader::Client }
+    }
+
+    fn told(self, failure: &Failure) -> Reply {
+        match self {
+            Reader::Client => failed(failure, Era::Legacy, None),
+            Reader::Script => surface::refused(failure),
         }
     }
 }
@@ -68,32 +91,38 @@ impl Place {
 }
 
 impl Edge {
-    async fn answer(&self, request: Request<Incoming>, local: IpAddr) -> Reply {
+    async fn answer(&self, request: Request<Incoming>, ends: Ends, reader: Reader) -> Reply {
         let (parts, body) = request.into_parts();
         let place = place(parts.uri.path());
         let exempt = matches!(place, Some(Place::Surface(surface::Route::Health | surface::Route::Ready)));
-        let origin = match self.endpoint.runtime.gate.load().judge(&parts.uri, &parts.headers, local, exempt) {
+        let origin = match self.endpoint.runtime.gate.load().judge(&parts.uri, &parts.headers, ends.local, exempt) {
             Verdict::Pass(origin) => origin,
-            Verdict::BadHost => return self.refuse(Reject::Host, "This name is not ours: add it to allowedHosts in the config if it should be"),
+            Verdict::BadHost => {
+                return self.refuse(reader, Reject::Host, "This name is not ours: add it to allowedHosts in the config if it should be");
+            }
             Verdict::BadOrigin => {
-                return self.refuse(Reject::Origin, "Pages of this origin are not allowed: add it to allowedOrigins in the config if they should be");
+                return self.refuse(
+                    reader,
+                    Reject::Origin,
+                    "Pages of this origin are not allowed: add it to allowedOrigins in the config if they should be",
+                );
             }
         };
-        let Some(place) = place else { return self.refuse(Reject::UnknownPath, "Not found: MCP is at /mcp") };
+        let Some(place) = place else { return self.refuse(reader, Reject::UnknownPath, "Not found: MCP is at /mcp") };
         if origin.is_some() && parts.method == Method::OPTIONS {
             return with_origin(preflight(&parts.headers), origin);
         }
         let reply = if let Err(failure) = check_framing(&parts.headers, parts.version) {
-            self.refused(&failure)
+            self.refused(reader, &failure)
         } else {
-            self.answer_at(place, &parts, body).await
+            self.answer_at(place, &parts, ends.peer, body, reader).await
         };
         with_origin(reply, origin)
     }
 
-    async fn answer_at(&self, place: Place, parts: &http::request::Parts, body: Incoming) -> Reply {
+    async fn answer_at(&self, place: Place, parts: &http::request::Parts, peer: IpAddr, body: Incoming, reader: Reader) -> Reply {
         if self.endpoint.runtime.closing.load(Relaxed) && !place.is_open() {
-            return self.refuse(Reject::Draining, "The gateway is shutting down; try again elsewhere or later");
+            return self.refuse(reader, Reject::Draining, "The gateway is shutting down; try again elsewhere or later");
         }
         // Before the body is read: strangers cost us a head.
         let principal = if place.is_open() {
@@ -101,28 +130,27 @@ impl Edge {
         } else {
             match self.endpoint.runtime.authentication.identify(&parts.headers, &parts.uri).await {
                 Ok(principal) => principal,
-                Err(failure) if matches!(place, Place::Surface(_)) => return self.turned_away(&failure),
-                Err(failure) => return self.refused(&failure),
+                Err(failure) => return self.refused(reader, &failure),
             }
         };
         let asked = self.endpoint.runtime.policy.load().reads_request();
-        let viewer = Viewer { principal, circumstances: asked.then(|| Arc::new(Circumstances::read(parts))) };
+        let viewer = Viewer { principal, circumstances: asked.then(|| Arc::new(Circumstances::read(parts, peer))) };
         if self.endpoint.runtime.pressure.is_full() && parts.method == Method::GET && matches!(place, Place::Mcp(_) | Place::Sse) {
-            return self.refuse(Reject::Overloaded, "Memory is short; try again later");
+            return self.refuse(reader, Reject::Overloaded, "Memory is short; try again later");
         }
         let via = match &place {
             // Reads all its headers once.
             Place::Mcp(_) => None,
             _ => match self.endpoint.runtime.via.pass_any(&parts.headers) {
                 Ok(via) => via,
-                Err(failure) => return self.refused(&failure),
+                Err(failure) => return self.refused(reader, &failure),
             },
         };
         match place {
             Place::Metadata if parts.method == Method::GET => {
                 let found = self.endpoint.runtime.authentication.now().metadata(&parts.headers, &parts.uri);
                 found.map_or_else(
-                    || self.refuse(Reject::UnknownPath, "Not found: there is nothing here that needs a token"),
+                    || self.refuse(reader, Reject::UnknownPath, "Not found: there is nothing here that needs a token"),
                     |found| json(StatusCode::OK, found),
                 )
             }
@@ -130,15 +158,15 @@ impl Edge {
             Place::Mcp(server) => {
                 let headers = match McpHeaders::read(&parts.headers) {
                     Ok(headers) => headers,
-                    Err(failure) => return self.refused(&failure),
+                    Err(failure) => return self.refused(reader, &failure),
                 };
                 let scope = match self.scope(&viewer, server, parts.uri.query().unwrap_or("")) {
                     Ok(scope) => scope,
-                    Err(failure) => return self.refused(&failure),
+                    Err(failure) => return self.refused(reader, &failure),
                 };
                 let via = match headers.via.as_deref().map(|came| self.endpoint.runtime.via.pass(came)).transpose() {
                     Ok(via) => via,
-                    Err(failure) => return self.refused(&failure),
+                    Err(failure) => return self.refused(reader, &failure),
                 };
                 let is_gateway = via.is_some();
                 let Viewer { principal, circumstances } = viewer;
@@ -146,7 +174,7 @@ impl Edge {
                 let mut reply = match parts.method {
                     Method::POST => match self.read(&parts.headers, body).await {
                         Ok((bytes, admitted)) => self.endpoint.post(head, scope, bytes, admitted).await,
-                        Err(failure) => self.refused(&failure),
+                        Err(failure) => self.refused(reader, &failure),
                     },
                     Method::GET => self.endpoint.get(head, scope).await,
                     Method::DELETE => self.endpoint.delete(head).await,
@@ -165,18 +193,19 @@ impl Edge {
                     let head = Head { headers: McpHeaders::plain(), principal, circumstances, via };
                     self.legacy.post(&self.endpoint, head, parts.uri.query().unwrap_or(""), bytes, admitted)
                 }
-                Err(failure) => self.refused(&failure),
+                Err(failure) => self.refused(reader, &failure),
             },
             Place::Messages => not_allowed("Method not allowed", "POST"),
             Place::Surface(route) => {
-                let bytes = match parts.method {
+                // What was admitted counts until it is answered.
+                let (bytes, _admitted) = match parts.method {
                     Method::POST => match self.read(&parts.headers, body).await {
-                        Ok((bytes, _admitted)) => bytes,
-                        Err(failure) => return self.refused(&failure),
+                        Ok((bytes, admitted)) => (bytes, Some(admitted)),
+                        Err(failure) => return self.refused(reader, &failure),
                     },
-                    _ => Bytes::new(),
+                    _ => (Bytes::new(), None),
                 };
-                surface::answer(&self.endpoint, &viewer, route, &parts.method, parts.uri.query().unwrap_or(""), bytes).await
+                surface::answer(&self.endpoint, &viewer, route, parts, bytes).await
             }
         }
     }
@@ -207,23 +236,15 @@ impl Edge {
         Ok(Scope { server, prefix: parameter("prefix") })
     }
 
-    fn refuse(&self, reason: Reject, message: &str) -> Reply {
-        self.refused(&Failure::rejected(reason, message))
+    fn refuse(&self, reader: Reader, reason: Reject, message: &str) -> Reply {
+        self.refused(reader, &Failure::rejected(reason, message))
     }
 
-    /// A refusal as scripts read it.
-    fn turned_away(&self, failure: &Failure) -> Reply {
+    fn refused(&self, reader: Reader, failure: &Failure) -> Reply {
         if let Some(reason) = failure.reason() {
             self.endpoint.runtime.rejected(reason);
         }
-        surface::refused(failure)
-    }
-
-    fn refused(&self, failure: &Failure) -> Reply {
-        if let Some(reason) = failure.reason() {
-            self.endpoint.runtime.rejected(reason);
-        }
-        failed(failure, Era::Legacy, None)
+        reader.told(failure)
     }
 }
 
@@ -297,7 +318,7 @@ fn with_origin(mut reply: Reply, origin: Option<String>) -> Reply {
         let headers = reply.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::VARY, HeaderValue::from_static("origin"));
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("mcp-session-id, www-authenticate"));
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("mcp-session-id, www-authenticate, etag, retry-after"));
     }
     reply
 }

@@ -296,7 +296,7 @@ impl Endpoint {
                 params: Params::trusted(format!("{{\"taskId\":{}}}", write::quoted(&id))),
                 kind: Kind::Tool,
                 name: id.clone(),
-                param_headers: Vec::new(),
+                param_headers: None,
             };
             let own = Arc::new(context.for_another());
             own.outbox.go_deaf();
@@ -386,7 +386,7 @@ fn new_context(generation: Arc<Generation>, head: &Head, scope: Scope, era: Era,
         about: OnceLock::new(),
         upstream_nanos: AtomicU64::new(0),
         upstream_bytes: AtomicUsize::new(0),
-        plain_refusals: false,
+        from_script: false,
     }
 }
 
@@ -473,7 +473,7 @@ fn call_ask(context: &Arc<Context>, request: &Request, kind: Kind, name: String,
         params: request.params.clone(),
         kind,
         name,
-        param_headers: param_headers.to_vec(),
+        param_headers: Some(param_headers.to_vec()),
     };
     Ask::Call(Incoming { context: context.clone(), message: Box::new(message) })
 }

@@ -13,16 +13,17 @@ pub mod running;
 pub mod tls;
 
 use crate::listener::body::ReplyBody;
-use crate::listener::connection::{Ends, Protocols, converse};
+use crate::listener::connection::{Protocols, converse};
 use crate::logging::Sampler;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use std::future::Future;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
+
+pub use crate::listener::connection::Ends;
 
 const CONNECTIONS: usize = 25_000;
 /// Files that connections of clients may not take.
@@ -35,8 +36,8 @@ const HANDSHAKE: Duration = Duration::from_secs(15);
 
 /// Answers the requests of a listener.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers one; `local` is the address it was sent to.
-    fn handle(&self, request: Request<Incoming>, local: IpAddr) -> impl Future<Output = Response<ReplyBody>> + Send;
+    /// Answers one.
+    fn handle(&self, request: Request<Incoming>, ends: Ends) -> impl Future<Output = Response<ReplyBody>> + Send;
 
     /// A head could not be read and was refused by the HTTP library.
     fn unreadable(&self);
@@ -100,7 +101,7 @@ fn connections() -> usize {
 
 async fn connection<H: Handler>(stream: TcpStream, protocols: Arc<Protocols>, handler: Arc<H>, tls: Option<Arc<tls::Tls>>, closing: Closing) {
     let (Ok(local), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else { return };
-    let ends = Ends { local: local.ip(), peer: Peer(peer.ip()) };
+    let ends = Ends { local: local.ip(), peer: peer.ip() };
     // Without it every streamed event waits for the one before it to be acknowledged.
     let _ = stream.set_nodelay(true);
     match tls {
@@ -113,7 +114,3 @@ async fn connection<H: Handler>(stream: TcpStream, protocols: Arc<Protocols>, ha
         },
     }
 }
-
-/// Where a request came from, among its extensions.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub IpAddr);

@@ -7,7 +7,7 @@ use crate::listener::answer::{Reply, open_stream};
 use crate::message::Scope;
 use crate::reply::{Failure, Reject};
 use crate::runtime::{Runtime, Told, ToolChanged};
-use crate::surface::{parameter, refused};
+use crate::surface::refused;
 use bytes::Bytes;
 use serde_json::json;
 use std::sync::Arc;
@@ -23,13 +23,12 @@ pub fn events(runtime: &Arc<Runtime>, viewer: &Viewer, query: &str) -> Reply {
         runtime.rejected(Reject::StreamCap);
         return refused(&Failure::rejected(Reject::StreamCap, "Too many streams; close one or try again later"));
     };
-    let filter = |name: &str| parameter(query, name).filter(|value| !value.is_empty());
     let mut told = runtime.told.subscribe();
     let seen = told.borrow_and_update().clone();
     let reader = Reader {
         seen,
         told,
-        scope: Scope { server: filter("server"), prefix: filter("prefix") },
+        scope: Scope::of_query(query),
         ended: runtime.ended.clone(),
         alive: tokio::time::interval(KEEP_ALIVE),
         validity: runtime.authentication.validity(&viewer.principal),
