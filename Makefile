@@ -8,9 +8,13 @@ export TRANSOM_BIN ?= $(TARGET)/debug/transom
 PROFILE ?= release
 OPTIMISED := $(TARGET)/$(PROFILE)
 
+# Dependencies have other features where those of tests count as well, and `--examples` makes them count (there are none to build): so the
+# programs under test share every dependency with the tests, and nothing is compiled twice.
+BUILD := cargo build --workspace --examples
+
 TEST := $(if $(shell command -v cargo-nextest),cargo nextest run --workspace && cargo test --workspace --doc,cargo test --workspace)
 
-.PHONY: help build test check lint fmt gen deny bench microbench fuzz faults load soak e2e conformance demo
+.PHONY: help build test check lint fmt gen deny bench microbench fuzz mutants faults load soak e2e conformance demo
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -26,15 +30,15 @@ check: ## does it compile, tests included
 	cargo check --workspace --all-targets
 
 test: .e2e/ready ## every test, with real MCP servers and clients
-	cargo build --workspace --bins
+	$(BUILD) --bins
 	$(TEST)
 
 e2e: .e2e/ready ## only the tests with real servers and clients, with a table of every client by every server
-	cargo build --workspace --bins
+	$(BUILD) --bins
 	cargo test --workspace --test e2e -- --nocapture
 
 conformance: .e2e/ready ## the official MCP conformance suite through the gateway, as tables
-	cargo build --workspace --bins
+	$(BUILD) --bins
 	cargo test --workspace --test conformance -- --nocapture --test-threads 1
 
 lint: deny ## rustfmt, clippy, cargo-deny
@@ -62,6 +66,11 @@ fuzz: ## every fuzz target; SECONDS=60 or EXECUTIONS=1000000 each, ONLY=a,b, SEE
 	FUZZ_SECONDS=$(or $(SECONDS),$(if $(EXECUTIONS),,10)) FUZZ_EXECUTIONS=$(EXECUTIONS) FUZZ_ONLY=$(ONLY) FUZZ_SEED=$(SEED) FUZZ_GROW=$(GROW) \
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/instrument cargo test --workspace --test fuzz
 
+mutants: ## mutation testing of how the engine builds calls and shapes results; SHARD=0/3 for a third
+	command -v cargo-mutants >/dev/null || cargo install cargo-mutants --locked
+	CARGO_PROFILE_DEV_DEBUG=0 cargo mutants --package transom-registry --file crates/registry/src/call.rs --file 'crates/registry/src/result/*.rs' \
+		--timeout 60 --output target/evidence $(if $(SHARD),--shard $(SHARD) --sharding round-robin) -- --lib --test cases
+
 load: ## sessions, slow clients, large bodies, overload, counted; SHORT=1 for a minute, ONLY=T17,T23, SESSIONS=, NAMES=, MINUTES=
 	cargo build --profile $(PROFILE) --workspace --bin transom --bin load --bin fake-stdio
 	TRANSOM_BIN=$(OPTIMISED)/transom $(OPTIMISED)/load $(if $(SHORT),--short) $(if $(ONLY),--only $(ONLY)) \
@@ -72,9 +81,9 @@ soak: ## mixed traffic with reloads, deaths and attacks for MINUTES=20, a line a
 	TRANSOM_BIN=$(OPTIMISED)/transom $(OPTIMISED)/load soak --minutes $(or $(MINUTES),20)
 
 faults: ## kills, stops, cuts and floods, counted; SEED=7, TIMES=3 for three times as much, SHORT=1 for a minute, ONLY=T7,T9
-	cargo build --workspace --bin transom --features transom-gateway/inject-panics
+	$(BUILD) --bin transom --features transom-gateway/inject-panics
 	rm -f $(TARGET)/debug/transom-panicking && mv $(TARGET)/debug/transom $(TARGET)/debug/transom-panicking
-	cargo build --workspace --bins
+	$(BUILD) --bins
 	cargo test --workspace --lib --test spec --no-run
 	$(TARGET)/debug/faults --seed "$(or $(SEED),1)" --times "$(or $(TIMES),1)" --only "$(ONLY)" $(if $(SHORT),--short)
 

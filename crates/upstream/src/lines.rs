@@ -4,6 +4,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::time::Instant;
 
 const READ: usize = 64 << 10;
+/// A line up to this length is copied. The buffer stays where it is then, warm and nobody else's: slices of it would be
+/// counted by every thread that answers a caller.
+const COPIED: usize = 16 << 10;
 /// A buffer that had to grow beyond this is given back once it is empty.
 const KEEP: usize = 1 << 20;
 
@@ -69,7 +72,13 @@ impl Lines {
                 return None;
             };
             self.searched = 0;
-            let mut line = self.buffer.split_to(at + 1).freeze();
+            let mut line = if at < COPIED {
+                let line = self.buffer.get(..=at).map(Bytes::copy_from_slice).unwrap_or_default();
+                self.buffer.advance(at + 1);
+                line
+            } else {
+                self.buffer.split_to(at + 1).freeze()
+            };
             let began = self.began.take();
             if std::mem::take(&mut self.skipping) {
                 continue;

@@ -61,7 +61,8 @@ pub(crate) struct Mux {
 
 #[derive(Default)]
 struct Pending {
-    waiters: HashMap<Ident, Waiter>,
+    /// Hashed quickly: every key is drawn by us, and at random.
+    waiters: HashMap<Ident, Waiter, foldhash::fast::RandomState>,
     given_up: VecDeque<Ident>,
     closed: Option<String>,
 }
