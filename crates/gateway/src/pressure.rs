@@ -1,8 +1,8 @@
 //! Memory that runs out: better to refuse some work early than to be killed with all of it.
 //!
-//! What the process holds is compared with what it may hold, ten times a second and never on the path of a request: a request
-//! reads one number. From 85 % on calls are refused, which are what takes memory; from 95 % on nothing new is taken at all: no
-//! body is read, no session or stream is opened. What runs goes on, and readiness stays: a replica that is told to rest for a
+//! What the process holds is compared with what it may hold, ten times a second or more and never on the path of a request: a
+//! request reads one number. The less is left, the fewer bodies are read at once. From 85 % on calls are refused, which are what
+//! takes memory; from 95 % on nothing new is taken at all: no body is read, no session or stream is opened. What runs goes on, and readiness stays: a replica that is told to rest for a
 //! moment must not be taken away from the others, who would then hold even more.
 
 use crate::metrics::Metrics;
@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// How often memory is looked at.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often once half of the limit is taken: a burst takes the other half in less than a tenth of a second.
+const LOOK_CLOSELY: Duration = Duration::from_millis(20);
 /// Percent of the limit from which on calls are refused.
 const SHED: u64 = 85;
 /// Percent of the limit from which on everything new is refused.
@@ -23,8 +25,10 @@ const FULL: u64 = 95;
 const SLACK: u64 = 3;
 /// A limit this large is how the kernel writes none.
 const NO_LIMIT: u64 = 1 << 60;
-/// The part of the limit that bodies of requests may take at once.
+/// The part of what is left that bodies of requests may take at once: each is sent on, answered, and the answer written.
 const BODIES: u64 = 8;
+/// What bodies may take however little is left, while any are taken at all: room for the largest of them.
+const ONE_BODY: u64 = 4 << 20;
 
 const CALM: u8 = 0;
 const SHEDDING: u8 = 1;
@@ -36,6 +40,8 @@ pub struct Pressure {
     level: AtomicU8,
     /// In bytes; 0 is none.
     limit: AtomicU64,
+    /// Bytes that were held at the last look.
+    held: AtomicU64,
 }
 
 impl Pressure {
@@ -68,10 +74,21 @@ impl Pressure {
 
     /// How many bytes of bodies there may be at once, if `most` without a limit.
     pub fn bodies(&self, most: usize) -> usize {
-        self.limit().and_then(|limit| usize::try_from(limit / BODIES).ok()).map_or(most, |share| share.min(most))
+        let Some(limit) = self.limit() else { return most };
+        let left = (limit / 100 * FULL).saturating_sub(self.held.load(Relaxed));
+        usize::try_from((left / BODIES).max(ONE_BODY)).map_or(most, |share| share.min(most))
+    }
+
+    /// How long to wait before the next look.
+    fn pause(&self) -> Duration {
+        match self.limit() {
+            Some(limit) if self.held.load(Relaxed) >= limit / 2 => LOOK_CLOSELY,
+            _ => LOOK,
+        }
     }
 
     fn look(&self, held: u64, metrics: &Metrics) {
+        self.held.store(held, Relaxed);
         let limit = self.limit();
         metrics.memory_limit.set(i64::try_from(limit.unwrap_or(0)).unwrap_or(i64::MAX));
         let before = self.level.load(Relaxed);
@@ -110,7 +127,7 @@ pub async fn keep_watch(runtime: Arc<Runtime>) {
         if let Some(held) = held() {
             runtime.pressure.look(held, &runtime.metrics);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(runtime.pressure.pause()).await;
     }
 }
 
@@ -176,6 +193,19 @@ mod tests {
             assert_eq!(level(limit, held, before), expected, "{held} after {before}");
         }
         assert_eq!(level(None, u64::MAX, FULLY), CALM, "no limit, no pressure");
+    }
+
+    // J11
+    #[test]
+    fn the_less_memory_is_left_the_less_of_it_bodies_get_and_the_more_often_it_is_looked_at() {
+        const MIB: u64 = 1 << 20;
+        let pressure = Pressure::new(Some(1000 * MIB));
+        for (held, bodies, pause) in [(150, 100, LOOK), (550, 50, LOOK_CLOSELY), (942, 4, LOOK_CLOSELY), (2000, 4, LOOK_CLOSELY)] {
+            pressure.held.store(held * MIB, Relaxed);
+            assert_eq!(pressure.bodies(usize::MAX) >> 20, bodies, "{held}");
+            assert_eq!(pressure.pause(), pause, "{held}");
+        }
+        assert_eq!(Pressure::default().bodies(7), 7, "no limit, no pressure");
     }
 
     // J11
