@@ -123,9 +123,9 @@ pub async fn killed(size: Size) -> Outcome {
         .goal(format!("nothing said to be not executed was: {misreported}"), misreported == 0)
         .goal(format!("every target was killed {rounds} times: {kills}"), kills == rounds * BACKENDS)
         .goal(format!("odd: {}", calls.oddities()), calls.oddities().is_empty())
-        .at_most("back p50 ms", percentile(&mut back, 50), 300.0)
-        .at_most("back p99 ms", percentile(&mut back, 99), 1000.0)
-        .at_most("slowest call ms", calls.slowest(), TIMEOUT * 1e3 + 1000.0)
+        .in_time("back p50 ms", percentile(&mut back, 50), 300.0)
+        .in_time("back p99 ms", percentile(&mut back, 99), 1000.0)
+        .in_time("slowest call ms", calls.slowest(), TIMEOUT * 1e3 + 1000.0)
         .figure("errors", calls.errors())
         .figure("held", stand::change(stand.before, after))
 }
@@ -185,8 +185,9 @@ pub async fn stopped(size: Size) -> Outcome {
     let (leaked, after) = stand::leaked(&stand.gateway, &stand.metrics, stand.before, Duration::from_secs(20)).await;
     counts.leaked = leaked;
     let (beside, alone) = (percentile(&mut beside, 99), percentile(&mut alone, 99));
-    // On a machine that others use too, a fifth of a few milliseconds is nothing one can measure. Who waits for the stopped one waits a second.
-    let most = (alone * 1.2).max(alone + 30.0);
+    // On a machine that others use too, a fifth of a few milliseconds is nothing one can measure, and of the short form's two hundred calls p99 is
+    // the second slowest. Who waits for the stopped one waits a second.
+    let most = (alone * 1.2).max(alone + if size.is_short() { 100.0 } else { 30.0 });
     let misreported = calls.misreported(&executed);
     Outcome::new(format!("SIGSTOP for {pause:?}, SIGCONT, {rounds} times; deadline 1 s"), counts)
         .nothing_wrong()
@@ -194,10 +195,10 @@ pub async fn stopped(size: Size) -> Outcome {
         .goal(format!("nothing said to be not executed was: {misreported}"), misreported == 0)
         .goal(format!("odd: {}", calls.oddities()), calls.oddities().is_empty())
         .goal("every pause was one", pauses.len() == rounds)
-        .at_most("slowest call ms", calls.slowest(), 2000.0)
+        .in_time("slowest call ms", calls.slowest(), 2000.0)
         .figure("p99 of others alone ms", alone)
-        .at_most("p99 of others beside ms", beside, most)
-        .at_most("back max ms", percentile(&mut back, 100), 5000.0)
+        .in_time("p99 of others beside ms", beside, most)
+        .in_time("back max ms", percentile(&mut back, 100), 5000.0)
         .figure("errors", json!(calls.errors()))
         .figure("held", stand::change(stand.before, after))
 }

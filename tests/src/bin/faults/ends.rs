@@ -102,7 +102,7 @@ pub async fn terminated(size: Size) -> Outcome {
         )
         .goal(format!("every stream ends in order: {torn} torn"), torn == 0)
         .goal(format!("nobody is refused while it says it is ready: {early}"), early == 0)
-        .at_most("exit 0 after max s", percentile(&mut ends, 100) / 1e3, (CALL + DRAIN).as_secs_f64());
+        .in_time("exit 0 after max s", percentile(&mut ends, 100) / 1e3, (CALL + DRAIN).as_secs_f64());
     match shortest {
         Some(shortest) => outcome
             .goal("where others can reach it, it is not ready for 5 s before it refuses", shortest >= Duration::from_millis(4900))
@@ -188,6 +188,6 @@ pub async fn killed(size: Size) -> Outcome {
         .goal(format!("0 survive 2 s: {}", counts.leaked), counts.leaked == 0)
         .figure("last one gone max ms", percentile(&mut deaths, 100))
         .figure("start to served p50 ms", percentile(&mut starts, 50))
-        .at_most("start to served max ms", percentile(&mut starts, 100), 1000.0)
+        .in_time("start to served max ms", percentile(&mut starts, 100), 1000.0)
         .goal("every call after a restart succeeds", counts.ok == counts.sent)
 }

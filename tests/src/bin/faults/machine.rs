@@ -159,7 +159,7 @@ pub async fn log_blocked(size: Size) -> Outcome {
         .figure("p50 read ms", unblocked[0])
         .figure("p50 blocked ms", blocked[0])
         // Who waited for the log would wait until somebody reads it: for seconds.
-        .at_most("slowest call ms", calls.slowest(), 2000.0)
+        .in_time("slowest call ms", calls.slowest(), 2000.0)
         .at_most("grown MiB", (grown >> 20) as f64, 48.0)
 }
 
@@ -225,8 +225,8 @@ pub async fn no_descriptors(size: Size) -> Outcome {
         .goal(format!("no call of a client that was connected fails: {}", failed(&calls)), failed(&calls) == 0)
         .goal(format!("there were no descriptors left: {held} of {LIMIT}"), held + 70 >= LIMIT && connected > LIMIT)
         .goal("with descriptors again it accepts again", back)
-        .at_most("accepts again after ms", back_after.as_secs_f64() * 1e3, 2000.0)
-        .at_most("cores while there are none", (cores * 100.0).round() / 100.0, 0.5)
+        .in_time("accepts again after ms", back_after.as_secs_f64() * 1e3, 2000.0)
+        .in_time("cores while there are none", (cores * 100.0).round() / 100.0, 0.5)
         .figure("held", stand::change(before, after))
 }
 

@@ -57,8 +57,8 @@ pub async fn refused(size: Size) -> Outcome {
         .goal(format!("each ring is open at one place: {open} of 2"), open == 2)
         .goal(format!("every tool is listed once: {longest} at most"), longest <= 3)
         .goal("every gateway's own tool is listed", counts.mixed == 0)
-        .at_most("call max ms", percentile(&mut times, 100), 1000.0)
-        .at_most("cores each at rest", (cores * 100.0).round() / 100.0, 0.2)
+        .in_time("call max ms", percentile(&mut times, 100), 1000.0)
+        .in_time("cores each at rest", (cores * 100.0).round() / 100.0, 0.2)
 }
 
 /// Gateways on ports known beforehand, each the target of the one before it.
