@@ -373,6 +373,22 @@ async fn duplicate_keys_and_node_bombs_are_refused() {
     assert!(a.calls().is_empty());
 }
 
+// J1, J2: a connection that is closed under somebody's hands takes its answer along
+#[tokio::test]
+async fn who_is_refused_while_still_sending_can_read_why() {
+    let (a, gateway) = one().await;
+    let bomb = CALL.replace("\"arguments\":{}", &format!("\"arguments\":{{\"q\":[{}0]}}", "{\"a\":0},".repeat(500_000)));
+    for (body, status) in [("x".repeat(6 << 20), 413), (bomb, 400)] {
+        for _ in 0..5 {
+            let mut wire = wire::Wire::connect(gateway.addr()).await.unwrap();
+            wire.send(&wire::post(gateway.addr(), None, &body)).await.unwrap();
+            let answer = wire.answer().await.unwrap();
+            assert_eq!((answer.status, answer.header("connection")), (status, Some("close")), "{}", answer.text());
+        }
+    }
+    assert!(a.calls().is_empty());
+}
+
 // J8
 #[tokio::test]
 async fn many_idle_streams_cost_no_one_anything() {

@@ -10,8 +10,8 @@ use super::io::{Activity, Busy, Guarded, Patience};
 use super::{Closing, Handler};
 use bytes::{Buf, Bytes};
 use futures_util::StreamExt;
-use http::{HeaderName, Request, Version, header};
-use hyper::body::Incoming;
+use http::{HeaderName, HeaderValue, Request, Version, header};
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -30,6 +30,11 @@ use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
 const HEAD_BYTES: usize = 64 * 1024;
 /// How much is looked at before hyper is asked: most requests are there as a whole.
 const FIRST_LOOK: usize = 4 * 1024;
+/// A body announced to be larger is not waited for when its request is refused.
+const SMALL: u64 = 64 * 1024;
+/// How long and how much we listen to somebody whose connection is over.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 8 << 20;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 static SECRET_HEADERS: LazyLock<Arc<[HeaderName]>> = LazyLock::new(|| {
@@ -114,7 +119,13 @@ where
             Pin::new(&mut *http).graceful_shutdown();
         };
         let stream = match step {
-            Step::Ended(ended) => return report(ended, &*handler),
+            Step::Ended(ended) => {
+                report(ended, &*handler);
+                if !ends_soon {
+                    Box::pin(linger(&mut http.into_parts().io.into_inner().io)).await;
+                }
+                return;
+            }
             Step::Rest => None,
             Step::Stream => {
                 let Some(chunks) = activity.take_stream() else { return };
@@ -192,8 +203,13 @@ fn service<H: Handler>(
         let ours = request.version() == Version::HTTP_11 && !wants_close(request.headers());
         // Over HTTP/1 a reply that is not taken stops the connection, and that is seen.
         let shares = request.version() == Version::HTTP_2;
+        let large = !shares && request.body().size_hint().upper().is_none_or(|most| most > SMALL);
         async move {
-            let reply = handler.handle(request, ends).await;
+            let mut reply = handler.handle(request, ends).await;
+            if large && !reply.status().is_success() {
+                // The rest of it may still be under way, and then hyper ends the connection: nobody should try it again.
+                reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             let ours = ours && reply.status().is_success();
             Ok::<_, Infallible>(reply.map(|body| match (ours, shares) {
                 (true, _) => body.handed_to(&activity).holding(busy),
@@ -207,8 +223,23 @@ fn service<H: Handler>(
 }
 
 fn wants_close(headers: &http::HeaderMap) -> bool {
-    let closes = |value: &http::HeaderValue| value.to_str().is_ok_and(|value| value.split(',').any(|word| word.trim().eq_ignore_ascii_case("close")));
+    let closes = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.split(',').any(|word| word.trim().eq_ignore_ascii_case("close")));
     headers.get_all(header::CONNECTION).iter().any(closes)
+}
+
+/// Listens to what is still being sent, and forgets it. To close a connection on somebody who sends is to take back the answer: the system throws
+/// away what was not read yet, on the other side as well.
+async fn linger<S: AsyncRead + Unpin>(io: &mut S) {
+    let listen = async {
+        let mut left = LINGER_BYTES;
+        while let Ok(more) = read_some(io).await {
+            left = left.saturating_sub(more.len());
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    let _ended = tokio::time::timeout(LINGER, listen).await;
 }
 
 /// Waits for the beginning of a request. On a new connection it is read until it is known which HTTP it is.
