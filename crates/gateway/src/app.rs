@@ -5,6 +5,7 @@ use crate::config::{Config, ListenAt};
 use crate::limits::Limits;
 use crate::listener::edge::Edge;
 use crate::listener::gate::Gate;
+use crate::listener::lanes::Lanes;
 use crate::listener::legacy_sse::LegacySse;
 use crate::listener::mcp::Endpoint;
 use crate::listener::tls::Tls;
@@ -266,13 +267,15 @@ impl Bound {
         let side = |which, address: SocketAddr| Arc::new(Side::new(which, runtime.clone(), &hosts, address.ip(), token.clone()));
         let admin = side(Which::Admin, self.addresses[1]);
         let metrics = side(Which::Metrics, self.addresses[2]);
-        let main = tokio::spawn(serve(self.main, edge, self.tls, closing.clone()));
+        // Until everything has drained: what runs on a lane ends with it.
+        let lanes = Lanes::start();
+        let main = tokio::spawn(serve(self.main, lanes.clone(), edge, self.tls, closing.clone()));
         // The side listeners stay up through the drain, so that probes see it; they end with the process.
         let (_keep, never) = watch::channel(false);
         let aside = |alive| Closing { signal: never.clone(), alive };
         let (side_alive, _side_gone) = mpsc::channel(1);
-        tokio::spawn(serve(self.admin, admin, None, aside(side_alive.clone())));
-        tokio::spawn(serve(self.metrics, metrics, None, aside(side_alive)));
+        tokio::spawn(serve(self.admin, Lanes::shared(), admin, None, aside(side_alive.clone())));
+        tokio::spawn(serve(self.metrics, Lanes::shared(), metrics, None, aside(side_alive)));
 
         shutdown.await;
 
@@ -301,6 +304,7 @@ impl Bound {
         if tokio::time::timeout(CLOSE, closed).await.is_err() {
             tracing::warn!("some targets did not close in time");
         }
+        drop(lanes);
         tracing::info!("stopped");
         crate::logging::flush();
     }

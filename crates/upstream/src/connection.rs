@@ -127,6 +127,7 @@ impl Connection {
     pub(crate) async fn ping(&self) -> Pulse {
         if let Link::Http(link) = &self.link {
             link.renew_trust();
+            link.tidy();
         }
         let method = if self.server.era == Era::Modern { "server/discover" } else { "ping" };
         // A pooled connection may have died with its server's previous life; a second try makes a new one.

@@ -6,6 +6,7 @@
 
 use crate::failure::Failure;
 use crate::head;
+use crate::lane::PerLane;
 use crate::spec::ClientTls;
 use crate::trust::{self, Stamps};
 use crate::wire::{Response, Unanswered, Wire};
@@ -63,11 +64,19 @@ impl HttpClient {
     /// A client for this URL.
     pub(crate) fn new(url: &http::Uri, tls: Option<&ClientTls>) -> Result<HttpClient, String> {
         if url.scheme_str() != Some("https") {
-            return Ok(HttpClient::Plain(Arc::new(Pool { connector: connector(), idle: Mutex::default() })));
+            return Ok(HttpClient::Plain(Arc::new(Pool { connector: connector(), idle: PerLane::default() })));
         }
         let stamps = Mutex::new(tls.map(trust::stamps).unwrap_or_default());
         let current = ArcSwap::from_pointee(Secure::client(tls)?);
         Ok(HttpClient::Tls(Arc::new(Secure { current, files: tls.cloned(), stamps })))
+    }
+
+    /// Closes what nobody has used for too long, also on lanes that have no calls at all.
+    pub(crate) fn tidy(&self) {
+        if let HttpClient::Plain(pool) = self {
+            let now = Instant::now();
+            pool.idle.all().for_each(|mut idle| idle.retain(|idle| now.duration_since(idle.since) <= IDLE));
+        }
     }
 
     /// Reads the files for TLS again if they have changed; connections made from now on follow them. Bad files change nothing.
@@ -192,7 +201,7 @@ pub(crate) fn lost(reason: &str) -> Failure {
 pub(crate) struct Pool {
     connector: HttpConnector,
     /// The most recently used last.
-    idle: Mutex<Vec<Idle>>,
+    idle: PerLane<Vec<Idle>>,
 }
 
 struct Idle {
@@ -219,25 +228,18 @@ impl Pool {
         }
     }
 
-    /// The connection used last that still works. What is closed or was idle for too long goes.
+    /// The connection used last that still works. What is closed goes.
     fn take(&self) -> Option<Wire> {
-        let now = Instant::now();
         loop {
-            let last = {
-                let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-                if idle.first().is_some_and(|oldest| now.duration_since(oldest.since) > IDLE) {
-                    idle.retain(|idle| now.duration_since(idle.since) <= IDLE);
-                }
-                idle.pop()?.wire
-            };
-            if last.is_ready() {
-                return Some(last);
+            let last = self.idle.own().pop()?;
+            if last.wire.is_ready() && last.since.elapsed() <= IDLE {
+                return Some(last.wire);
             }
         }
     }
 
     pub(crate) fn give_back(&self, wire: Wire) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.own();
         if idle.len() < IDLE_PER_HOST {
             idle.push(Idle { wire, since: Instant::now() });
         }

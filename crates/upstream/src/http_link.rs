@@ -488,6 +488,11 @@ impl HttpLink {
         self.client.renew(&self.ears.target);
     }
 
+    /// See [`HttpClient::tidy`].
+    pub(crate) fn tidy(&self) {
+        self.client.tidy();
+    }
+
     /// Ends the legacy session, if there is one.
     pub(crate) async fn close(&self) {
         self.down.fail("closed");

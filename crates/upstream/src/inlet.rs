@@ -148,4 +148,40 @@ mod tests {
         // What the pipe itself holds comes on top.
         assert!((BACKLOG..BACKLOG + 128).contains(&taken), "{taken}");
     }
+
+    // L2: whoever writes, and however much, a line arrives as it was written
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn lines_written_by_many_at_once_are_not_torn() {
+        use tokio::io::{AsyncBufReadExt, BufReader};
+        let (pipe, reader) = pipe::pipe().unwrap();
+        let inlet = Arc::new(Inlet::of(pipe));
+        let late = inlet.clone();
+        tokio::spawn(async move { late.run(Duration::from_secs(5)).await });
+        const WHOLE: usize = 4096;
+        const WRITERS: usize = 8;
+        const EACH: usize = 200;
+        for writer in 0..WRITERS {
+            let inlet = inlet.clone();
+            tokio::spawn(async move {
+                for number in 0..EACH {
+                    // Shorter than what a pipe takes whole, as long, longer, and longer than a pipe.
+                    let length = [10, WHOLE - 1, WHOLE, 3 * WHOLE, 100_000][number % 5];
+                    let message = Bytes::from(vec![b'a' + writer as u8; length]);
+                    while inlet.write(&message).is_err() {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                }
+            });
+        }
+        let mut lines = BufReader::new(reader).lines();
+        let mut seen = [0; WRITERS];
+        for _ in 0..WRITERS * EACH {
+            let line = tokio::time::timeout(Duration::from_secs(20), lines.next_line()).await.unwrap().unwrap().unwrap();
+            let writer = line.as_bytes()[0];
+            assert!(line.bytes().all(|byte| byte == writer), "a line of {} bytes is torn", line.len());
+            let place = usize::from(writer - b'a');
+            assert_eq!(line.len(), [10, WHOLE - 1, WHOLE, 3 * WHOLE, 100_000][seen[place] % 5], "in the order of its writer");
+            seen[place] += 1;
+        }
+    }
 }

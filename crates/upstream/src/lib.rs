@@ -11,6 +11,7 @@
 pub mod call;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod lane;
 pub mod outbox;
 pub mod spec;
 pub mod state;

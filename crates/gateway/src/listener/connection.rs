@@ -12,8 +12,9 @@ use bytes::{Buf, Bytes};
 use futures_util::StreamExt;
 use http::{HeaderName, HeaderValue, Request, Version, header};
 use hyper::body::{Body, Incoming};
+use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -24,6 +25,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::runtime::Handle;
 use tower::ServiceBuilder;
 use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
 
@@ -50,16 +52,31 @@ static SECRET_HEADERS: LazyLock<Arc<[HeaderName]>> = LazyLock::new(|| {
 /// How the two versions of HTTP are spoken.
 pub struct Protocols {
     http1: http1::Builder,
-    http2: http2::Builder<TokioExecutor>,
+    http2: http2::Builder<Elsewhere>,
 }
 
-impl Default for Protocols {
-    fn default() -> Self {
+/// Runs the requests of an HTTP/2 connection, of which there can be many at once, on all threads of a runtime.
+#[derive(Clone)]
+struct Elsewhere(Handle);
+
+impl<F> Executor<F> for Elsewhere
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    fn execute(&self, request: F) {
+        self.0.spawn(request);
+    }
+}
+
+impl Protocols {
+    /// Where one connection has many requests, they run on this runtime.
+    pub fn new(shared: Handle) -> Protocols {
         let mut http1 = http1::Builder::new();
         // Heads are timed by `io::Guarded`, which knows an idle connection from a slow one. More than 100 headers are refused
         // by default; to say the same number again would cost a filled array per request.
         http1.max_buf_size(HEAD_BYTES).header_read_timeout(None);
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        let mut http2 = http2::Builder::new(Elsewhere(shared));
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(100)

@@ -7,6 +7,7 @@ pub mod edge;
 pub mod gate;
 pub mod headers;
 pub mod io;
+pub mod lanes;
 pub mod legacy_sse;
 pub mod mcp;
 pub mod running;
@@ -14,6 +15,7 @@ pub mod tls;
 
 use crate::listener::body::ReplyBody;
 use crate::listener::connection::{Protocols, converse};
+use crate::listener::lanes::Lanes;
 use crate::logging::Sampler;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -53,8 +55,8 @@ pub struct Closing {
 }
 
 /// Accepts connections until told to finish.
-pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, tls: Option<Arc<tls::Tls>>, mut closing: Closing) {
-    let protocols = Arc::new(Protocols::default());
+pub async fn serve<H: Handler>(listener: TcpListener, lanes: Lanes, handler: Arc<H>, tls: Option<Arc<tls::Tls>>, mut closing: Closing) {
+    let protocols = Arc::new(Protocols::new(tokio::runtime::Handle::current()));
     let room = Arc::new(Semaphore::new(connections()));
     let full = Sampler::default();
     let mut pause = FIRST_PAUSE;
@@ -87,7 +89,8 @@ pub async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, tls: Opti
             continue;
         };
         let (protocols, handler, tls, closing) = (protocols.clone(), handler.clone(), tls.clone(), closing.clone());
-        tokio::spawn(async move {
+        let Ok(stream) = stream.into_std() else { continue };
+        lanes.serve(stream, |stream| async move {
             connection(stream, protocols, handler, tls, closing).await;
             drop(place);
         });
