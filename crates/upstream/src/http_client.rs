@@ -71,11 +71,10 @@ impl HttpClient {
         Ok(HttpClient::Tls(Arc::new(Secure { current, files: tls.cloned(), stamps })))
     }
 
-    /// Closes what nobody has used for too long, also on lanes that have no calls at all.
+    /// Closes what is over and what nobody has used for too long.
     pub(crate) fn tidy(&self) {
         if let HttpClient::Plain(pool) = self {
-            let now = Instant::now();
-            pool.idle.all().for_each(|mut idle| idle.retain(|idle| now.duration_since(idle.since) <= IDLE));
+            pool.tidy();
         }
     }
 
@@ -209,6 +208,12 @@ struct Idle {
     since: Instant,
 }
 
+impl Idle {
+    fn is_good(&self) -> bool {
+        self.wire.is_ready() && self.since.elapsed() <= IDLE
+    }
+}
+
 impl Pool {
     async fn send(self: &Arc<Self>, url: &Uri, head: &[u8], body: &[u8]) -> Result<Response, Failure> {
         loop {
@@ -228,14 +233,18 @@ impl Pool {
         }
     }
 
-    /// The connection used last that still works. What is closed goes.
+    /// The connection used last that still works. One that does not is seldom alone: a server that goes closes all it has, on every lane.
     fn take(&self) -> Option<Wire> {
-        loop {
-            let last = self.idle.own().pop()?;
-            if last.wire.is_ready() && last.since.elapsed() <= IDLE {
-                return Some(last.wire);
-            }
+        let last = self.idle.own().pop()?;
+        if last.is_good() {
+            return Some(last.wire);
         }
+        self.tidy();
+        self.idle.own().pop().map(|last| last.wire)
+    }
+
+    fn tidy(&self) {
+        self.idle.all().for_each(|mut idle| idle.retain(Idle::is_good));
     }
 
     pub(crate) fn give_back(&self, wire: Wire) {
@@ -248,7 +257,11 @@ impl Pool {
     async fn connect(&self, url: Uri) -> Result<Wire, Failure> {
         let mut connector = self.connector.clone();
         poll_fn(|cx| tower_service::Service::poll_ready(&mut connector, cx)).await.map_err(|error| not_sent(&reason(&error)))?;
-        let stream = tower_service::Service::call(&mut connector, url).await.map_err(|error| not_sent(&reason(&error)))?;
+        let stream = tower_service::Service::call(&mut connector, url).await.map_err(|error| {
+            // Nobody is there any more; what other lanes have kept is of no use either.
+            self.tidy();
+            not_sent(&reason(&error))
+        })?;
         Ok(Wire::new(stream.into_inner()))
     }
 }
