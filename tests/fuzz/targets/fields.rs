@@ -23,6 +23,16 @@ pub fn steps(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
+/// What a path can mean, also one with names that [`steps`] leaves alone: fields within fields, or one field of that very name.
+pub fn readings(path: &str) -> [Vec<Step>; 2] {
+    let within = path.split('.').flat_map(|part| {
+        let name = part.trim_end_matches("[]");
+        let each = (part.len() - name.len()) / 2;
+        std::iter::once(Step::Member(name.to_owned())).chain(std::iter::repeat_n(Step::Each, each))
+    });
+    [within.collect(), vec![Step::Member(path.to_owned())]]
+}
+
 /// Everything at the end of these steps.
 pub fn at<'v>(value: &'v Value, steps: &[Step]) -> Vec<&'v Value> {
     steps.iter().fold(vec![value], |found, step| match step {
