@@ -107,7 +107,7 @@ pub fn read(text: &str, rules: &Rules) -> Result<Query, BadPath> {
         let message = format!("a path has at most {LENGTH} bytes, and this one has {}", text.len());
         return Err(BadPath { at: start..text.len(), message, help: Some("select a value higher up and give `properties` of its own".into()) });
     }
-    let mut reader = Reader { text, at: 0, nesting: 0, descendants: 0, filters: 0, rules };
+    let mut reader = Reader { text, at: 0, nesting: 0, descendants: 0, filters: 0, rules, repairs: true };
     if reader.peek() != Some('$') {
         return Err(no_root(text));
     }
@@ -126,10 +126,16 @@ fn no_root(text: &str) -> BadPath {
     BadPath { at: 0..text.len(), message: "a path begins with `$`".into(), help: suggestion(&rooted) }
 }
 
-/// A repair is offered only if it is a path. It has been read by nobody yet, so its nesting is counted first.
+/// A repair is offered only if it is a path. The library is asked last: it panics on a text that ends within an escape.
 fn suggestion(text: &str) -> Option<String> {
-    let flat = text.len() <= LENGTH && text.bytes().filter(|byte| matches!(byte, b'(' | b'[')).count() <= NESTING;
-    (flat && serde_json_path::JsonPath::parse(text).is_ok()).then(|| format!("did you mean `{text}`?"))
+    (is_path(text) && serde_json_path::JsonPath::parse(text).is_ok()).then(|| format!("did you mean `{text}`?"))
+}
+
+/// Whether the text has the outline of a path.
+fn is_path(text: &str) -> bool {
+    let rules = Rules { full: true };
+    let mut reader = Reader { text, at: 0, nesting: 0, descendants: 0, filters: 0, rules: &rules, repairs: false };
+    text.len() <= LENGTH && reader.peek() == Some('$') && reader.query().is_ok() && reader.at == text.len()
 }
 
 struct Reader<'p> {
@@ -139,6 +145,8 @@ struct Reader<'p> {
     descendants: usize,
     filters: usize,
     rules: &'p Rules,
+    /// Whether to look for what was meant. Not in a repair.
+    repairs: bool,
 }
 
 impl<'p> Reader<'p> {
@@ -379,6 +387,6 @@ impl<'p> Reader<'p> {
             index if index.bytes().all(|byte| byte.is_ascii_digit()) => format!("{before}[{index}]{after}"),
             name => format!("{before}['{}']{after}", name.replace('\'', "\\'")),
         };
-        (end, suggestion(&repaired))
+        (end, self.repairs.then(|| suggestion(&repaired)).flatten())
     }
 }

@@ -158,6 +158,15 @@ fn what_is_banned_by_default_works_when_the_rules_are_full() {
     }
 }
 
+// Found by fuzzing: the library panics on such a text, and was asked whether it would be a repair.
+#[test]
+fn a_text_that_ends_within_an_escape_is_refused_like_any_other() {
+    for path in [r"$]..['\u", r"['\u", r"a['\ud83d", r"$.a b['\", r"x\u", r"$['\u"] {
+        let bad = Path::parse(path, &PLAIN).unwrap_err();
+        assert!(!bad.help.unwrap_or_default().contains("did you mean"), "{path}");
+    }
+}
+
 #[test]
 fn what_is_no_path_is_refused_with_its_place_and_a_hint() {
     let table = [
