@@ -211,9 +211,12 @@ impl<'a> Asked<'a> {
         self.awaited.swap(false, Relaxed)
     }
 
-    /// The arguments, if they are there; notes that they were missed.
+    /// The arguments, if they are there; notes that they were missed. Nothing but a tool has any, whoever asks.
     fn sent(&self) -> Option<&'a Arguments> {
-        if self.arguments.is_none() && self.subject.is_some_and(Subject::is_tool) {
+        if !self.subject.is_some_and(Subject::is_tool) {
+            return None;
+        }
+        if self.arguments.is_none() {
             self.awaited.store(true, Relaxed);
         }
         self.arguments
