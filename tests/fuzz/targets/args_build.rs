@@ -57,19 +57,20 @@ pub fn run(bytes: &[u8]) {
         }
     }
     let names = hide.as_array().into_iter().flatten().filter_map(Value::as_str).flat_map(|path| path.trim_end_matches("[]").rsplit('.').next());
-    if !names.into_iter().any(|name| is_refused_somewhere(&serde_json::from_str(schema).unwrap_or_default(), name)) {
+    if !names.into_iter().any(|name| is_asked_for_otherwise(&serde_json::from_str(schema).unwrap_or_default(), name)) {
         valid_to_the_source(schema, &sent, &args, &written);
     }
 }
 
-/// Whether the name stands within a `not`. A source can ask for a field by refusing its absence, and a registry that hides the field then leaves
-/// a tool that no arguments satisfy: its author's doing, which the source tells.
-fn is_refused_somewhere(schema: &Value, name: &str) -> bool {
+/// Whether the name stands within a `not`, a `const` or an `enum`. A source can ask for a field in these ways too, and a registry that hides the
+/// field then leaves a tool that no arguments satisfy: its author's doing, which the source tells.
+fn is_asked_for_otherwise(schema: &Value, name: &str) -> bool {
     match schema {
-        Value::Object(members) => members
-            .iter()
-            .any(|(key, value)| (key == "not" && value.to_string().contains(&Value::from(name).to_string())) || is_refused_somewhere(value, name)),
-        Value::Array(items) => items.iter().any(|item| is_refused_somewhere(item, name)),
+        Value::Object(members) => members.iter().any(|(key, value)| {
+            (matches!(key.as_str(), "not" | "const" | "enum") && value.to_string().contains(&Value::from(name).to_string()))
+                || is_asked_for_otherwise(value, name)
+        }),
+        Value::Array(items) => items.iter().any(|item| is_asked_for_otherwise(item, name)),
         _ => false,
     }
 }
