@@ -184,7 +184,7 @@ fn output() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::{ARGUMENT_KEYS, DOCUMENT_KEYS, SOURCE_KEYS, TOOL_KEYS};
+    use crate::file::words::{ARGUMENT_KEYS, DOCUMENT_KEYS, SOURCE_KEYS, TOOL_KEYS};
 
     fn keys(schema: &Value, pointer: &str) -> Vec<String> {
         let mut keys: Vec<String> = schema.pointer(pointer).and_then(Value::as_object).unwrap().keys().cloned().collect();
