@@ -132,6 +132,56 @@ fn a_declared_type_decides_between_the_first_match_and_a_list_of_all() {
 }
 
 #[test]
+fn a_field_with_properties_is_an_object_and_one_with_items_a_list_without_saying_so() {
+    let table = [
+        (r#""x":{"sourceField":"$.a","properties":{"n":{}}}"#, "{}"),
+        (r#""x":{"sourceField":"$.one[0]","properties":{"n":{}}}"#, r#"{"x":{"n":"z"}}"#),
+        (r#""x":{"sourceField":"$.a","items":{"type":"number"}}"#, r#"{"x":[1]}"#),
+        (r#""x":{"sourceField":"$.items[*].n","items":{}}"#, r#"{"x":["x","y"]}"#),
+    ];
+    for (properties, expected) in table {
+        assert_eq!(project(&object(properties), D), expected, "{properties}");
+    }
+    // What is said outright counts for more.
+    for properties in
+        [r#""x":{"type":"string","sourceField":"$.one[0]","properties":{"n":{}}}"#, r#""x":{"type":"string","sourceField":"$.d.e.f","items":{}}"#]
+    {
+        assert_eq!(project(&object(properties), D), "{}", "{properties}");
+    }
+}
+
+// registry.md 6: the client is told what was needed, and nothing of what came.
+#[test]
+fn an_answer_in_another_shape_is_told_what_is_needed() {
+    let table = [
+        (r#"{"type":"array","sourceField":"$.missing"}"#, "an array is needed"),
+        (r#"{"type":"object","properties":{"x":{"sourceField":"$.a.b"}}}"#, "an object is needed"),
+        (r#"{"sourceField":"$.a"}"#, "an object or an array is needed"),
+    ];
+    for (schema, needed) in table {
+        let document = if needed.starts_with("an object is") { "[1]" } else { D };
+        let told = project(schema, document);
+        assert!(told.ends_with(&format!("output is made of: {needed}.")), "{schema}: {told}");
+    }
+}
+
+// registry.md 6: `onMissing: error` names the field, through lists and through names that are empty.
+#[test]
+fn a_missing_field_is_named_by_its_way() {
+    let table = [
+        (r#""a":{"properties":{"b":{"onMissing":"error"}}}"#, r#"{"a":{}}"#, "a.b"),
+        (r#""a":{"items":{"properties":{"b":{"onMissing":"error"}}}}"#, r#"{"a":[{"b":1},{}]}"#, "a[1].b"),
+        (r#""a":{"properties":{"":{"onMissing":"error"}}}"#, r#"{"a":{}}"#, "a"),
+        (r#""":{"properties":{"b":{"onMissing":"error"}}}"#, r#"{"":{}}"#, "b"),
+    ];
+    for (properties, document, way) in table {
+        let schema = object(&format!(r#"{properties},"z":{{"literal":1}}"#));
+        let told = project(&schema, document);
+        assert_eq!(told, format!("The tool answered without a value for the field \"{way}\", which has to be there."), "{properties}");
+    }
+}
+
+#[test]
 fn projections_of_whole_documents() {
     let table = [
         // P30
@@ -184,6 +234,8 @@ fn projections_of_whole_documents() {
         (r#""link":{"coalesce":["$.pdf","$.web","$.fallback"]}"#, r#"{"pdf":null,"web":"w","fallback":"f"}"#, r#"{"link":"w"}"#),
         (r#""link":{"coalesce":["$.pdf","$.web"]}"#, r#"{"pdf":null}"#, "{}"),
         (r#""link":{"coalesce":["$.a[*].url","$.web"]}"#, r#"{"a":[],"web":"w"}"#, r#"{"link":"w"}"#),
+        (r#""links":{"type":"array","coalesce":["$.a[*].url","$.b"]}"#, r#"{"a":[{"url":null},{"url":"w"}],"b":"f"}"#, r#"{"links":["w"]}"#),
+        (r#""links":{"type":"array","coalesce":["$.a[*].url","$.b"]}"#, r#"{"a":[{"url":null}],"b":"f"}"#, r#"{"links":["f"]}"#),
         (r#""link":{"sourceField":"$.pdf","literal":"none"}"#, r#"{"pdf":null}"#, r#"{"link":"none"}"#),
         (r#""link":{"coalesce":["$.pdf",{"literal":"none"}]}"#, "{}", r#"{"link":"none"}"#),
         // P44
@@ -273,6 +325,13 @@ fn a_schema_that_refers_to_itself_shapes_a_tree() {
     let schema = r##"{"$ref":"#/$defs/Node","$defs":{"Node":{"type":"object","properties":{"id":{"sourceField":"$.key"},"below":{"type":"array","sourceField":"$.children","items":{"$ref":"#/$defs/Node"}}}}}}"##;
     let document = r#"{"key":1,"x":0,"children":[{"key":2,"x":0,"children":[]},{"key":3,"children":[{"key":4,"x":0}]}]}"#;
     assert_eq!(project(schema, document), r#"{"id":1,"below":[{"id":2,"below":[]},{"id":3,"below":[{"id":4}]}]}"#);
+    // As deep as a document can be.
+    let chain = r##"{"$ref":"#/$defs/N","$defs":{"N":{"type":"object","properties":{"next":{"sourceField":"$.n","$ref":"#/$defs/N"}}}}}"##;
+    let nested = |name: &str| format!("{}{{}}{}", format!(r#"{{"{name}":"#).repeat(62), "}".repeat(62));
+    assert_eq!(project(chain, &nested("n")), nested("next"));
+    // Where a value comes from may stand behind the reference as well; what stands before it counts first.
+    let shared = r##"{"type":"object","properties":{"x":{"$ref":"#/$defs/T"},"y":{"$ref":"#/$defs/T","sourceField":"$.u"}},"$defs":{"T":{"type":"number","sourceField":"$.t"}}}"##;
+    assert_eq!(project(shared, r#"{"t":1,"u":2,"x":3,"y":4}"#), r#"{"x":1,"y":2}"#);
     // One that never gets anywhere ends all the same.
     let endless = r##"{"$ref":"#/$defs/N","$defs":{"N":{"type":"object","properties":{"a":{"sourceField":"$","$ref":"#/$defs/N"},"b":{"sourceField":"$","$ref":"#/$defs/N"}}}}}"##;
     assert_eq!(project(endless, "{}"), "The tool's answer is too large to be shaped.");
@@ -416,9 +475,13 @@ fn other_blocks_stay_only_if_the_tool_says_so() {
 #[test]
 fn a_schema_without_paths_projects_nothing() {
     // P37, P48, O3
-    for schema in
-        ["{}", r#"{"type":"object"}"#, r#"{"type":"object","properties":{"literal":{"type":"string"},"a":{"const":{"sourceField":"$.x"}}}}"#, "true"]
-    {
+    for schema in [
+        "{}",
+        r#"{"type":"object"}"#,
+        r#"{"type":"object","properties":{"literal":{"type":"string"},"a":{"const":{"sourceField":"$.x"}}}}"#,
+        r#"{"type":"object","properties":{"a":{"enum":[{"sourceField":"$.x"}],"default":{"b":{"sourceField":"$.x"}}}}}"#,
+        "true",
+    ] {
         assert!(Projection::compile(&tree(schema), &Rules::default(), &Shaping::default()).unwrap().is_none(), "{schema}");
     }
 }
@@ -427,12 +490,12 @@ fn a_schema_without_paths_projects_nothing() {
 fn the_advertised_schema_has_no_path_words_at_any_depth() {
     // P40, O14, S42
     let written = tree(
-        r#"{"type":"object","properties":{"literal":{"type":"string","sourceField":"$.x","description":"d"},"rows":{"type":"array","coalesce":["$.a"],"items":{"properties":{"id":{"source_field":"$.i","minimum":1}},"anyOf":[{"template":"x","vars":{}}]}}},"required":["literal"],"$defs":{"N":{"literal":1,"enum":[{"literal":1}],"default":{"template":"kept"}}},"additionalProperties":{"onMissing":"null"}}"#,
+        r#"{"type":"object","properties":{"literal":{"type":"string","sourceField":"$.x","description":"d"},"rows":{"type":"array","coalesce":["$.a"],"items":{"properties":{"id":{"source_field":"$.i","minimum":1}},"anyOf":[{"template":"x","vars":{}}]}}},"required":["literal"],"$defs":{"N":{"literal":1,"enum":[{"literal":1}],"default":{"template":"kept","x":{"template":"kept"}}}},"additionalProperties":{"onMissing":"null"}}"#,
     );
     let before = written.clone();
     assert_eq!(
         advertised(&written).to_string(),
-        r#"{"type":"object","properties":{"literal":{"type":"string","description":"d"},"rows":{"type":"array","items":{"properties":{"id":{"minimum":1}},"anyOf":[{}]}}},"required":["literal"],"$defs":{"N":{"enum":[{"literal":1}],"default":{"template":"kept"}}},"additionalProperties":{}}"#
+        r#"{"type":"object","properties":{"literal":{"type":"string","description":"d"},"rows":{"type":"array","items":{"properties":{"id":{"minimum":1}},"anyOf":[{}]}}},"required":["literal"],"$defs":{"N":{"enum":[{"literal":1}],"default":{"template":"kept","x":{"template":"kept"}}}},"additionalProperties":{}}"#
     );
     assert_eq!(written, before);
 }
@@ -445,6 +508,7 @@ fn what_cannot_be_used_is_named_with_its_place() {
         (object(r#""x/y":{"sourceField":"$.odd key"}"#), "/properties/x~1y/sourceField", Some(5..9), "not part of a path"),
         (object(r#""x":{"sourceField":7}"#), "/properties/x/sourceField", None, "a path is a string"),
         (object(r#""x":{"coalesce":"$.a"}"#), "/properties/x/coalesce", None, "list of paths"),
+        (object(r#""x":{"coalesce":[]}"#), "/properties/x/coalesce", None, "list of paths"),
         (object(r#""x":{"coalesce":["$.a","$."]}"#), "/properties/x/coalesce/1", Some(1..2), "missing after the dot"),
         (object(r#""x":{"template":"{a} {b}","vars":{"a":"$.a"}}"#), "/properties/x/template", Some(4..7), "`{b}` is none of the `vars`"),
         (object(r#""x":{"template":"{a","vars":{}}"#), "/properties/x/template", Some(0..2), "none of the `vars`"),
@@ -452,6 +516,7 @@ fn what_cannot_be_used_is_named_with_its_place() {
         (object(r#""x":{"type":"number","literal":"v"}"#), "/properties/x/literal", None, "not of the declared type"),
         (object(r#""x":{"type":"text","sourceField":"$.x"}"#), "/properties/x/type", None, "no type of JSON Schema"),
         (object(r#""x":{"sourceField":"$.x","onMissing":"skip"}"#), "/properties/x/onMissing", None, "one of"),
+        (object(r#""x":{"sourceField":"$.x","onMissing":7}"#), "/properties/x/onMissing", None, "one of"),
         (
             object(r#""x":{"sourceField":"$.x","anyOf":[{"properties":{"y":{"sourceField":"$.y"}}}]}"#),
             "/properties/x/anyOf/0/properties/y/sourceField",
@@ -477,6 +542,11 @@ fn a_projection_costs_no_more_than_its_budget() {
     let wide = format!("[{}0]", "{\"a\":0},".repeat(100_000));
     let schema = |path: &str| format!(r#"{{"type":"array","sourceField":"{path}"}}"#);
     assert!(project(&schema("$[0:2]"), &wide).starts_with("[{"));
+    let shaped = r#"{"type":"array","items":{"properties":{"a":{}}}}"#;
+    let rows = format!("[{}]", vec![r#"{"a":0}"#; 1_000].join(","));
+    assert_eq!(project(&shaped.replace("{}", r#"{"sourceField":"$.a"}"#), &rows), rows);
+    let long = format!(r#"["{}"]"#, "x".repeat(2 << 20));
+    assert_eq!(project(&schema("$"), &long), long);
     assert_eq!(project(&schema("$..[*,*,*,*,*,*]"), &wide), "The tool's answer is too large to be shaped.");
     // Each value of a deep document with all that is below it: little work, much output.
     let deep = format!("{}\"{}\"{}", "[".repeat(60), "x".repeat(1024 * 1024), "]".repeat(60));

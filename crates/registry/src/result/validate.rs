@@ -80,3 +80,25 @@ fn demanding(schema: &Tree) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Nothing is checked per result that its shape guarantees.
+    #[test]
+    fn a_schema_is_demanding_if_it_says_more_than_what_is_where() {
+        let table = [
+            (r#"{"type":"object","properties":{"a":{"type":"array","items":{"title":"t","sourceField":"$.x"}}},"required":["a"],"x-note":1}"#, false),
+            (r#"{"properties":{},"additionalProperties":false}"#, false),
+            (r#"{"additionalProperties":false}"#, true),
+            (r#"{"properties":{},"additionalProperties":{"type":"string"}}"#, true),
+            (r#"{"properties":{"a":{"items":{"minimum":1}}}}"#, true),
+            (r#"{"anyOf":[{"type":"object"}]}"#, true),
+            (r#"{"properties":{"minimum":{"type":"number"}}}"#, false),
+        ];
+        for (schema, expected) in table {
+            assert_eq!(demanding(&Tree::from(Json::trusted(schema))), expected, "{schema}");
+        }
+    }
+}
