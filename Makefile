@@ -68,8 +68,8 @@ fuzz: ## every fuzz target; SECONDS=60 or EXECUTIONS=1000000 each, ONLY=a,b, SEE
 
 mutants: ## mutation testing of how the engine builds calls and shapes results; SHARD=0/3 for a third
 	command -v cargo-mutants >/dev/null || cargo install cargo-mutants --locked
-	CARGO_PROFILE_DEV_DEBUG=0 cargo mutants --package transom-registry --file crates/registry/src/call.rs --file 'crates/registry/src/result/*.rs' \
-		--timeout 60 --output target/evidence $(if $(SHARD),--shard $(SHARD) --sharding round-robin) -- --lib --test cases
+	CARGO_PROFILE_DEV_DEBUG=0 cargo mutants --package transom-registry -j 2 --file crates/registry/src/call.rs --file 'crates/registry/src/call/*.rs' \
+		--file 'crates/registry/src/result/*.rs' --timeout 90 --output target/evidence $(if $(SHARD),--shard $(SHARD) --sharding round-robin) -- --lib --test cases
 
 load: ## sessions, slow clients, large bodies, overload, counted; SHORT=1 for a minute, ONLY=T17,T23, SESSIONS=, NAMES=, MINUTES=
 	cargo build --profile $(PROFILE) --workspace --bin transom --bin load --bin fake-stdio
