@@ -71,11 +71,20 @@ impl Plan {
     /// Binds the plan to what the targets offer now.
     #[doc(alias = "transform_tools")]
     pub fn bind(&self, catalog: &Catalog) -> Tools {
+        self.bind_hiding(catalog, HashMap::new())
+    }
+
+    /// As [`bind`](Self::bind), where targets were given secrets that the registry does not know of: what hides them, by target.
+    pub fn bind_hiding(&self, catalog: &Catalog, given: HashMap<TargetName, Arc<Mask>>) -> Tools {
+        let mut masks = given;
+        for (target, mask) in &self.masks {
+            let both = masks.get(target).map_or_else(|| mask.clone(), |given| Arc::new(mask.and(given)));
+            masks.insert(target.clone(), both);
+        }
         let offers: HashMap<&str, Offered<'_>> = catalog.targets.iter().map(|offer| (offer.target.as_str(), Offered::new(offer))).collect();
-        let mut tools =
-            Tools { quarantined: self.quarantined.clone(), masks: self.masks.clone(), validate_all: self.validate_all, ..Tools::default() };
+        let mut tools = Tools { quarantined: self.quarantined.clone(), masks, validate_all: self.validate_all, ..Tools::default() };
         for tool in &self.tools {
-            let mut binder = Binder { plan: self, tool, problems: &mut tools.problems, error: None };
+            let mut binder = Binder { plan: self, masks: &tools.masks, tool, problems: &mut tools.problems, error: None };
             match binder.bind(&offers) {
                 Outcome::Bound(bound) => tools.enter(tool, *bound),
                 Outcome::Absent { target, message } => {
@@ -120,6 +129,7 @@ enum Outcome {
 /// Binds one tool.
 struct Binder<'p> {
     plan: &'p Plan,
+    masks: &'p HashMap<TargetName, Arc<Mask>>,
     tool: &'p Arc<VirtualTool>,
     problems: &'p mut Vec<Problem>,
     error: Option<String>,
@@ -245,7 +255,7 @@ impl Binder<'_> {
         let schema_text = input.schema().to_owned();
         let json = definition(self.tool, source.map(|source| Json::trusted(&source.json)), &schema_text);
         let headers = if schema_text.contains("x-mcp-header") { param_headers_of(&schema_text) } else { Vec::new() };
-        let mask = target.and_then(|target| self.plan.masks.get(target)).cloned();
+        let mask = target.and_then(|target| self.masks.get(target)).cloned();
         Outcome::Bound(Box::new(Bound { tool: self.tool.clone(), source: source.cloned(), input, mask, json, headers }))
     }
 

@@ -19,9 +19,12 @@ const SHORTEST: usize = 8;
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Finds secrets in all their spellings. Made once per generation.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Mask {
-    finder: Option<AhoCorasick>,
+    /// One for each set of secrets.
+    finders: Vec<AhoCorasick>,
+    /// Whether some secret has characters that JSON has to escape.
+    escapes: bool,
 }
 
 impl std::fmt::Debug for Mask {
@@ -35,35 +38,49 @@ impl Mask {
     /// A mask for these secrets. Those of less than eight characters are not looked for. Fails only if there are too many.
     pub fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Result<Mask, BuildError> {
         let mut forms = BTreeSet::new();
+        let mut escapes = false;
         for secret in secrets {
             if secret.expose().chars().count() >= SHORTEST {
+                escapes |= escaped(secret.expose()) != secret.expose();
                 spell(secret.expose(), &mut forms);
             }
         }
-        let finder = if forms.is_empty() { None } else { Some(AhoCorasick::new(forms)?) };
-        Ok(Mask { finder })
+        let finders = if forms.is_empty() { Vec::new() } else { vec![AhoCorasick::new(forms)?] };
+        Ok(Mask { finders, escapes })
+    }
+
+    /// A mask for the secrets of both.
+    pub fn and(&self, other: &Mask) -> Mask {
+        Mask { finders: self.finders.iter().chain(&other.finders).cloned().collect(), escapes: self.escapes || other.escapes }
+    }
+
+    /// Whether it hides nothing.
+    pub fn is_empty(&self) -> bool {
+        self.finders.is_empty()
+    }
+
+    fn finds(&self, text: &str) -> bool {
+        self.finders.iter().any(|finder| finder.is_match(text))
     }
 
     /// A plain text without the secrets, if there are any in it.
     pub fn text(&self, text: &str) -> Option<String> {
-        let finder = self.finder.as_ref()?;
-        let found = places(finder, text);
+        let found = self.places(text);
         (!found.is_empty()).then(|| replaced(text, &found))
     }
 
     /// A JSON text (checked before) without the secrets, if there are any in it. Strings keep all but the secret; a number that
     /// spells one becomes a string. What comes out is JSON again.
     pub fn json(&self, text: &str) -> Option<String> {
-        let finder = self.finder.as_ref()?;
-        // Without a backslash every string is spelled as it reads, and one pass over all of them answers for each.
-        if memchr::memchr(b'\\', text.as_bytes()).is_none() && !finder.is_match(text) {
+        // Where every string is spelled as it reads, one pass over all of them answers for each.
+        if self.is_empty() || (self.reads_as_spelled(text.as_bytes()) && !self.finds(text)) {
             return None;
         }
         let mut out = Vec::new();
         let mut copied = 0;
         for token in scalars(text) {
             let raw = text.get(token.clone()).unwrap_or_default();
-            let Some(clean) = clean(finder, raw) else { continue };
+            let Some(clean) = self.clean(raw) else { continue };
             out.extend_from_slice(text.get(copied..token.start).unwrap_or_default().as_bytes());
             write::string(&mut out, &clean);
             copied = token.end;
@@ -74,35 +91,47 @@ impl Mask {
         out.extend_from_slice(text.get(copied..).unwrap_or_default().as_bytes());
         String::from_utf8(out).ok()
     }
-}
 
-/// What a string or number reads without the secrets, if there are any in it.
-fn clean(finder: &AhoCorasick, raw: &str) -> Option<String> {
-    match Json::trusted(raw).string() {
-        Some(text) => {
-            let found = places(finder, &text);
-            (!found.is_empty()).then(|| replaced(&text, &found))
+    /// Whether no secret can stand behind an escape. Without characters that have to be escaped, only those who like to can hide one.
+    fn reads_as_spelled(&self, json: &[u8]) -> bool {
+        if self.escapes {
+            return memchr::memchr(b'\\', json).is_none();
         }
-        // A number is taken as a whole: half of one would be another number.
-        None => finder.is_match(raw).then(|| REDACTED.to_owned()),
+        let mut rest = json;
+        while let Some(at) = memchr::memchr(b'\\', rest) {
+            if matches!(rest.get(at + 1), Some(b'u' | b'/')) {
+                return false;
+            }
+            rest = rest.get(at + 2..).unwrap_or_default();
+        }
+        true
     }
-}
 
-/// Where secrets stand in a text. Those that overlap are one place, so that no rest of either stays.
-fn places(finder: &AhoCorasick, text: &str) -> Vec<Range<usize>> {
-    let mut found: Vec<Range<usize>> = Vec::new();
-    if !finder.is_match(text) {
-        return found;
-    }
-    let mut all: Vec<Range<usize>> = finder.find_overlapping_iter(text).map(|each| each.range()).collect();
-    all.sort_unstable_by_key(|each| each.start);
-    for each in all {
-        match found.last_mut() {
-            Some(last) if each.start < last.end => last.end = last.end.max(each.end),
-            _ => found.push(each),
+    /// What a string or number reads without the secrets, if there are any in it.
+    fn clean(&self, raw: &str) -> Option<String> {
+        match Json::trusted(raw).string() {
+            Some(text) => self.text(&text),
+            // A number is taken as a whole: half of one would be another number.
+            None => self.finds(raw).then(|| REDACTED.to_owned()),
         }
     }
-    found
+
+    /// Where secrets stand in a text. Those that overlap are one place, so that no rest of either stays.
+    fn places(&self, text: &str) -> Vec<Range<usize>> {
+        let mut found: Vec<Range<usize>> = Vec::new();
+        if !self.finds(text) {
+            return found;
+        }
+        let mut all: Vec<Range<usize>> = self.finders.iter().flat_map(|finder| finder.find_overlapping_iter(text)).map(|each| each.range()).collect();
+        all.sort_unstable_by_key(|each| each.start);
+        for each in all {
+            match found.last_mut() {
+                Some(last) if each.start < last.end => last.end = last.end.max(each.end),
+                _ => found.push(each),
+            }
+        }
+        found
+    }
 }
 
 fn replaced(text: &str, found: &[Range<usize>]) -> String {
@@ -284,6 +313,14 @@ mod tests {
         assert_eq!(with.text("short"), None);
         assert_eq!(Mask::default().json(r#"{"a":"supersecret1"}"#), None);
         assert_eq!(mask(&["seven77"]).text("seven77"), None, "seven characters are too few");
+    }
+
+    #[test]
+    fn two_masks_hide_what_either_does_and_what_overlaps_as_one() {
+        let both = mask(&["supersecret1"]).and(&mask(&["secret1-and-more"]));
+        assert_eq!(both.text("a supersecret1-and-more z").as_deref(), Some("a [redacted] z"));
+        assert_eq!(both.json(r#"["supersecret1",1]"#).as_deref(), Some(r#"["[redacted]",1]"#));
+        assert!(mask(&[]).and(&Mask::default()).is_empty());
     }
 
     #[test]

@@ -13,12 +13,12 @@ pub struct Coverage {
 impl Coverage {
     /// Nothing was seen.
     pub fn new() -> Coverage {
-        Coverage { seen: vec![0; sys::edges().len() * 8], edges: 0 }
+        Coverage { seen: vec![0; Coverage::all()], edges: 0 }
     }
 
-    /// Whether the code counts at all.
-    pub fn is_there() -> bool {
-        !sys::edges().is_empty()
+    /// How many edges the code has; none if it does not count.
+    pub fn all() -> usize {
+        sys::edges().len() * 8
     }
 
     /// Forgets what the code did up to here.

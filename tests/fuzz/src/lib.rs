@@ -5,7 +5,8 @@
 //! `EXECUTIONS=1000000` is for longer: one line for each target, and `target/evidence/fuzz.json`. `ONLY=a,b` chooses
 //! targets, `SEED=n` other inputs, and `GROW=1` adds to the corpus what reached code that nothing in it reaches.
 //!
-//! Each target has a process of its own, so that an input that ends it (a stack that overflows cannot be caught) is known.
+//! Each target has a process of its own, so that an input that ends it (a stack that overflows cannot be caught) is known. An input that
+//! does not end is ended, and one that takes all memory gets no more than [`MEMORY`].
 
 pub mod corpus;
 pub mod coverage;
@@ -13,6 +14,7 @@ pub mod mutate;
 pub mod random;
 pub mod report;
 pub mod sys;
+mod watch;
 
 use coverage::Coverage;
 use random::Random;
@@ -22,13 +24,17 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
+use watch::Progress;
 
 /// Inputs of a run that says nothing else.
 const EXECUTIONS: u64 = 2_000;
 /// The stack of a worker of the gateway: what overflows there has to overflow here.
 const STACK: usize = 2 << 20;
+/// What a worker gets of the machine's memory, in bytes. Far more than any target may take for an input: what asks for more is ended before the
+/// machine suffers.
+const MEMORY: u64 = 512 << 20;
 /// Inputs that are mutated further; more are found and let go.
 const POOL: usize = 4_096;
 /// What `GROW=1` may add to the corpus of a target, in bytes.
@@ -57,6 +63,8 @@ struct Wishes {
     seed: u64,
     only: Vec<String>,
     grow: bool,
+    /// Without counters there is no point.
+    counted: bool,
     /// Somebody asked for a long run.
     campaign: bool,
 }
@@ -73,6 +81,7 @@ impl Wishes {
             seed: number("FUZZ_SEED").unwrap_or(1),
             only: text("FUZZ_ONLY").map(|names| names.split(',').map(str::to_owned).collect()).unwrap_or_default(),
             grow: text("FUZZ_GROW").is_some(),
+            counted: text("FUZZ_COUNTED").is_some(),
         }
     }
 
@@ -134,6 +143,10 @@ pub fn main(targets: &'static [Target]) -> ExitCode {
 
 /// Runs targets one after the other, each in a process of its own.
 fn run(targets: impl Iterator<Item = &'static Target>, wishes: &Wishes) -> ExitCode {
+    if wishes.counted && Coverage::all() == 0 {
+        eprintln!("the code does not count what it does: was it built with tests/fuzz/instrument, as `make fuzz` does?");
+        return ExitCode::FAILURE;
+    }
     let mut rows: Vec<Row> = Vec::new();
     for target in targets {
         if rows.is_empty() {
@@ -144,9 +157,14 @@ fn run(targets: impl Iterator<Item = &'static Target>, wishes: &Wishes) -> ExitC
         rows.push(row);
     }
     if wishes.campaign {
-        report::write(&rows, wishes.seed);
+        report::print_sum(&rows, Coverage::all());
+        report::write(&rows, wishes.seed, Coverage::all());
     }
-    if rows.iter().any(|row| row.finding.is_some()) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let blind: Vec<&str> = rows.iter().filter(|row| wishes.counted && row.finding.is_none() && row.edges == 0).map(|row| row.name.as_str()).collect();
+    if !blind.is_empty() {
+        eprintln!("no code that counts was reached by {}: was all of it built with tests/fuzz/instrument?", blind.join(", "));
+    }
+    if rows.iter().any(|row| row.finding.is_some()) || !blind.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Where the worker notes which input it is about to try.
@@ -154,19 +172,29 @@ fn note_of(target: &str) -> PathBuf {
     report::folder().join(format!("fuzz-trying-{target}"))
 }
 
+/// What a worker noted: how many inputs were tried before, and the one it was about to try. Both numbers go first, since cutting the file each
+/// time would take longer than most inputs do.
+fn noted(target: &str) -> Option<(u64, Vec<u8>)> {
+    let note = std::fs::read(note_of(target)).ok()?;
+    let (count, rest) = note.split_first_chunk()?;
+    let (length, input) = rest.split_first_chunk()?;
+    let input = input.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    Some((u64::from_le_bytes(*count), input.to_vec()))
+}
+
 fn supervise(target: &Target) -> Row {
     let program = std::env::current_exe().expect("this program has a path");
-    let output = Command::new(program).args(["--worker", target.name]).stderr(Stdio::inherit()).output().expect("this program can be started");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let begun = Instant::now();
+    let output = Command::new(program).args(["--worker", target.name]).output().expect("this program can be started");
+    let (said, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    eprint!("{complaint}");
     let mut row = said.lines().last().and_then(|line| serde_json::from_str::<Value>(line).ok()).map_or_else(
         || {
-            // It could not even say what happened.
-            let mut row = Row::of(target.name);
-            let note = std::fs::read(note_of(target.name)).unwrap_or_default();
-            let (length, input) = note.split_first_chunk().map_or((0, &[][..]), |(length, input)| (u64::from_le_bytes(*length), input));
-            let input = usize::try_from(length).ok().and_then(|length| input.get(..length)).unwrap_or(input);
-            row.finding = Some(kept(target.name, &format!("the process ended: {}", output.status), input));
-            row
+            // It could not even say what happened. Its first complaint tells a stack that is full from memory that is.
+            let (executions, input) = noted(target.name).unwrap_or_default();
+            let first = complaint.lines().find(|line| !line.is_empty()).unwrap_or_default();
+            let why = format!("after {executions} executions: the process ended: {}: {first}", output.status);
+            Row { executions, seconds: begun.elapsed().as_secs_f64(), finding: Some(kept(target.name, &why, &input)), ..Row::of(target.name) }
         },
         |said| Row::read(target.name, &said),
     );
@@ -184,7 +212,15 @@ fn kept(target: &str, why: &str, input: &[u8]) -> String {
 
 fn work(target: &'static Target, wishes: Wishes) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
-    let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || Campaign::new(target, wishes).run());
+    sys::bound_memory(MEMORY);
+    let (progress, begun) = (Progress::default(), Instant::now());
+    watch::over(&progress, wishes.slowest(), move |why| {
+        let (executions, input) = noted(target.name).unwrap_or_default();
+        let finding = kept(target.name, &format!("after {executions} executions: {why}"), &input);
+        println!("{}", json!({ "executions": executions, "seconds": begun.elapsed().as_secs_f64(), "finding": finding }));
+        std::process::exit(1);
+    });
+    let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || Campaign::new(target, wishes, progress).run());
     match worker.expect("a thread can be started").join() {
         Ok(said) => {
             println!("{said}");
@@ -198,6 +234,7 @@ fn work(target: &'static Target, wishes: Wishes) -> ExitCode {
 struct Campaign {
     target: &'static Target,
     wishes: Wishes,
+    progress: Progress,
     coverage: Coverage,
     pool: Vec<Vec<u8>>,
     /// How many of the pool come from the corpus.
@@ -210,12 +247,13 @@ struct Campaign {
 }
 
 impl Campaign {
-    fn new(target: &'static Target, wishes: Wishes) -> Campaign {
+    fn new(target: &'static Target, wishes: Wishes, progress: Progress) -> Campaign {
         let pool = corpus::load(target.name);
         let note = std::fs::create_dir_all(report::folder()).and_then(|()| File::create(note_of(target.name))).ok();
         Campaign {
             target,
             wishes,
+            progress,
             coverage: Coverage::new(),
             known: pool.len(),
             pool,
@@ -236,7 +274,7 @@ impl Campaign {
         }
         json!({
             "executions": executions, "seconds": seconds, "finding": finding, "edges": self.coverage.edges(), "found": found,
-            "slowest_ms": self.slowest.as_secs_f64() * 1e3, "memory": self.memory, "coverage": Coverage::is_there(),
+            "slowest_ms": self.slowest.as_secs_f64() * 1e3, "memory": self.memory,
         })
     }
 
@@ -263,13 +301,14 @@ impl Campaign {
     /// Tries an input; whether the code did something new.
     fn attempt(&mut self, input: &[u8]) -> Result<bool, String> {
         if let Some(note) = &self.note {
-            // The length goes first: cutting the file each time takes longer than most inputs do.
             self.noted.clear();
+            self.noted.extend_from_slice(&self.count.to_le_bytes());
             self.noted.extend_from_slice(&(input.len() as u64).to_le_bytes());
             self.noted.extend_from_slice(input);
             let _full = note.write_all_at(&self.noted, 0);
         }
         let run = self.target.run;
+        self.progress.step();
         let (before, begun) = (sys::memory(), Instant::now());
         let outcome = catch_unwind(AssertUnwindSafe(|| run(input)));
         let (took, taken) = (begun.elapsed(), sys::memory_since(before));
@@ -287,6 +326,7 @@ impl Campaign {
         let limit = self.wishes.slowest();
         if took > limit {
             // Perhaps only the machine was busy.
+            self.progress.step();
             let before = sys::worked();
             let _same = catch_unwind(AssertUnwindSafe(|| run(input)));
             let work = sys::worked().saturating_sub(before);

@@ -80,18 +80,25 @@ pub fn print(row: &Row) {
     }
 }
 
+/// The last line: what all of them did. `of` is how many edges there are to take.
+pub fn print_sum(rows: &[Row], of: usize) {
+    let (executions, findings) = (rows.iter().map(|row| row.executions).sum::<u64>(), rows.iter().filter(|row| row.finding.is_some()).count());
+    println!("{} targets, {executions} executions, {findings} findings; the code has {of} edges that count", rows.len());
+}
+
 /// Where evidence goes.
 pub fn folder() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
     target.join("evidence")
 }
 
-/// Writes `fuzz.json`. Targets that did not run this time keep their figures, if they are of the same commit.
-pub fn write(rows: &[Row], seed: u64) {
+/// Writes `fuzz.json`. Targets that did not run this time keep their figures, if they are of the same commit and built in the same way.
+pub fn write(rows: &[Row], seed: u64, edges: usize) {
     let path = folder().join("fuzz.json");
     let commit = said_by("git", &["rev-parse", "HEAD"]);
     let before: Option<Value> = std::fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
-    let before = before.filter(|before| before["commit"] == json!(commit)).map(|mut before| before["targets"].take());
+    let alike = |before: &Value| before["commit"] == json!(commit) && before["edges"] == json!(edges);
+    let before = before.filter(alike).map(|mut before| before["targets"].take());
     let mut targets = before.and_then(|targets| targets.as_array().cloned()).unwrap_or_default();
     for row in rows {
         targets.retain(|other| other["target"] != json!(row.name));
@@ -103,7 +110,7 @@ pub fn write(rows: &[Row], seed: u64) {
     }
     let report = json!({
         "what": "fuzz", "commit": commit, "machine": machine(), "rustc": said_by("rustc", &["--version"]),
-        "coverage": crate::coverage::Coverage::is_there(), "targets": targets,
+        "coverage": edges > 0, "edges": edges, "targets": targets,
     });
     let text = format!("{report:#}\n");
     match std::fs::create_dir_all(folder()).and_then(|()| std::fs::write(&path, text)) {

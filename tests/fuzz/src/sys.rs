@@ -1,6 +1,6 @@
 //! What the engine needs to know of the process: which code ran, how much memory was taken, how much time was spent.
 //! The only unsafe code of the fuzzer.
-#![allow(unsafe_code, reason = "counters the compiler makes, an allocator, and a clock of the C library")]
+#![allow(unsafe_code, reason = "counters the compiler makes, an allocator, a clock and a limit of the C library")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -88,4 +88,13 @@ pub fn worked() -> Duration {
         return Duration::ZERO;
     }
     Duration::new(spec.tv_sec.unsigned_abs(), u32::try_from(spec.tv_nsec).unwrap_or(0))
+}
+
+/// From here on the system refuses this process more memory than this. Unlike a count of our own this holds for every library, and unlike a
+/// bound on addresses it lets threads reserve what they never touch.
+pub fn bound_memory(bytes: u64) {
+    let bound = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the limit is read from the place it is given, which is ours.
+    let done = unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const bound) };
+    assert_eq!(done, 0, "the memory of a worker can be bounded");
 }

@@ -35,10 +35,13 @@ pub fn run(bytes: &[u8]) {
     let (Some(sent), Some(args), Some(hide), Some(defaults)) = (value(&sent), value(part("args", "{}")), value(hide), value(defaults)) else {
         return;
     };
+    // A source may have a field whose very name looks like a path; what is meant then is the engine's to find out.
+    let source = value(schema).unwrap_or_default();
+    let steps = |path: &str| fields::steps(path).filter(|steps| steps.len() == 1 || !is_a_name(&source, path));
     let written: Vec<Vec<Field>> = defaults.as_object().into_iter().flatten().flat_map(|(path, _)| fields::readings(path)).collect();
     let defaults: Vec<(Vec<Field>, &Value)> =
-        defaults.as_object().into_iter().flatten().filter_map(|(path, value)| Some((fields::steps(path)?, value))).collect();
-    for hidden in hide.as_array().into_iter().flatten().filter_map(Value::as_str).filter_map(fields::steps) {
+        defaults.as_object().into_iter().flatten().filter_map(|(path, value)| Some((steps(path)?, value))).collect();
+    for hidden in hide.as_array().into_iter().flatten().filter_map(Value::as_str).filter_map(steps) {
         assert!(!fields::has_folded(&args, &hidden), "{hidden:?} came from the caller: {args} became {sent}");
         if !defaults.iter().any(|(path, _)| path.starts_with(&hidden) || hidden.starts_with(path)) {
             assert!(fields::at(&sent, &hidden).is_empty(), "{hidden:?} is there: {args} became {sent}");
@@ -46,8 +49,7 @@ pub fn run(bytes: &[u8]) {
     }
     for (path, wanted) in &defaults {
         let alone = !defaults.iter().any(|(other, _)| other != path && (other.starts_with(path) || path.starts_with(other)));
-        let hidden =
-            hide.as_array().into_iter().flatten().filter_map(Value::as_str).filter_map(fields::steps).any(|hidden| path.starts_with(&hidden));
+        let hidden = hide.as_array().into_iter().flatten().filter_map(Value::as_str).filter_map(steps).any(|hidden| path.starts_with(&hidden));
         if hidden && alone && !path.contains(&Field::Each) {
             let found = fields::at(&sent, path);
             let [found] = found.as_slice() else { panic!("{path:?} is forced and not there: {args} became {sent}") };
@@ -59,6 +61,15 @@ pub fn run(bytes: &[u8]) {
     let names = hide.as_array().into_iter().flatten().filter_map(Value::as_str).flat_map(|path| path.trim_end_matches("[]").rsplit('.').next());
     if !names.into_iter().any(|name| is_asked_for_otherwise(&serde_json::from_str(schema).unwrap_or_default(), name)) {
         valid_to_the_source(schema, &sent, &args, &written);
+    }
+}
+
+/// Whether something in a schema has this name, as a whole.
+fn is_a_name(schema: &Value, name: &str) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().any(|(key, value)| key == name || is_a_name(value, name)),
+        Value::Array(items) => items.iter().any(|item| is_a_name(item, name)),
+        _ => false,
     }
 }
 

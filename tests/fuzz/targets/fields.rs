@@ -1,6 +1,9 @@
 //! Field paths on values, written anew here so that a mistake of the engine cannot hide behind the same mistake in its test.
 
+use regex::Regex;
 use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// A step of `a.b[].c`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,16 +44,24 @@ pub fn at<'v>(value: &'v Value, steps: &[Step]) -> Vec<&'v Value> {
     })
 }
 
-/// Whether something is at the end of these steps, by a reader to whom keys are the same in any case.
+/// Whether something is at the end of these steps, by a reader to whom keys are the same if Unicode's compatibility caseless match (D146) says so once
+/// nothing invisible is left of them.
 pub fn has_folded(value: &Value, steps: &[Step]) -> bool {
     let found = steps.iter().fold(vec![value], |found, step| match step {
         Step::Member(name) => {
             let members = found.into_iter().filter_map(Value::as_object).flatten();
-            members.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
+            members.filter(|(key, _)| caseless::compatibility_caseless_match_str(&visible(key), name)).map(|(_, value)| value).collect()
         }
         Step::Each => found.into_iter().filter_map(Value::as_array).flatten().collect(),
     });
     !found.is_empty()
+}
+
+/// What is seen of a name. Names of [`steps`] are seen whole.
+fn visible(name: &str) -> Cow<'_, str> {
+    static UNSEEN: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"[\p{Cc}\p{Default_Ignorable_Code_Point}\u{2028}\u{2029}]").expect("an expression of our own"));
+    UNSEEN.replace_all(name, "")
 }
 
 /// The value with something at the end of these steps, whatever stands in the way.

@@ -1,9 +1,10 @@
 //! The first line is a request target, each line after it a header: who may come in is decided for all of them, by the same rules
-//! told in another way. A `Host`, an `Origin` or a header of MCP that stands twice lets nobody in.
+//! told in another way. A `Host`, an `Origin` or a header of MCP that stands twice lets nobody in. The same bytes are the beginning
+//! of a connection as well: the parser sees the same of them however they are cut.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
 use std::net::{IpAddr, Ipv4Addr};
-use transom_gateway::fuzzing::{content_is_read, framing_is_plain};
+use transom_gateway::fuzzing::{content_is_read, framing_is_plain, shown};
 use transom_gateway::listener::gate::{Gate, Verdict};
 use transom_gateway::listener::headers::McpHeaders;
 use transom_protocol::header;
@@ -48,6 +49,10 @@ pub const WORDS: &[&str] = &[
     "\\",
     ":",
     "10.1.2.3",
+    "\r\n",
+    "\r\n\r\n",
+    "0\r\n\r\n",
+    "GET / HTTP/1.1\r\n",
 ];
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 2, 3));
@@ -66,6 +71,20 @@ pub fn run(bytes: &[u8]) {
     gate(&uri, &headers);
     mcp(&headers);
     framing(&headers);
+    messages(bytes);
+}
+
+/// All is shown up to some byte, and nothing after it.
+fn messages(bytes: &[u8]) {
+    for bytes in [bytes.to_vec(), [b"POST / HTTP/1.1\r\n", bytes].concat(), [b"POST / HTTP/1.1\r\ntransfer-encoding:chunked\r\n\r\n", bytes].concat()]
+    {
+        let whole = shown(&bytes, bytes.len());
+        let same = whole.iter().zip(&bytes).take_while(|(after, before)| after == before).count();
+        assert!(whole.iter().skip(same).all(|byte| *byte == 0), "changed and shown");
+        for part in [1, 2, 7] {
+            assert_eq!(shown(&bytes, part), whole, "in parts of {part}");
+        }
+    }
 }
 
 fn texts<'h>(headers: &'h HeaderMap, name: &str) -> Vec<Option<&'h str>> {

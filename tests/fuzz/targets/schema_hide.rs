@@ -3,6 +3,7 @@
 
 use crate::fields;
 use crate::world::{CANARY, catalog, compiled, is_json, read};
+use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value, json};
 use transom_json::{Json, Tree};
@@ -59,27 +60,107 @@ pub fn run(bytes: &[u8]) {
             let instance = fields::with(&value, &steps, &end);
             assert!(!validator.is_valid(&instance), "{schema} without {path} is {listed}, which accepts {instance}");
         }
-        if validator.is_valid(&value) {
-            accepted_by_the_source(&source, &value, hidden.last());
+        let Ok(judge) = jsonschema::validator_for(&source) else { continue };
+        for instance in near(&value).iter().filter(|instance| validator.is_valid(instance)) {
+            accepted_by_the_source(&source, &judge, instance, hidden.last(), &listed);
         }
     }
 }
 
-/// The source misses the hidden name and nothing else. What several branches say together is not told apart here.
-fn accepted_by_the_source(source: &Value, value: &Value, hidden: &str) {
-    let Ok(validator) = jsonschema::validator_for(source) else { return };
-    for error in validator.iter_errors(value) {
-        match error.kind() {
-            ValidationErrorKind::AdditionalProperties { .. }
-            | ValidationErrorKind::Type { .. }
-            | ValidationErrorKind::MaxLength { .. }
-            | ValidationErrorKind::Pattern { .. }
-            | ValidationErrorKind::Minimum { .. }
-            | ValidationErrorKind::MaxItems { .. } => panic!("{source} without {hidden} shows more than there is: {value}: {error}"),
-            ValidationErrorKind::Required { property } => assert_eq!(property, hidden, "{source} without {hidden}: {value}"),
-            _ => {}
+/// Parts of a value that are looked at in turn.
+const PARTS: usize = 16;
+
+/// A value, and others that differ from it in one part: what a keyword is about is seldom met by chance.
+fn near(value: &Value) -> Vec<Value> {
+    let ends =
+        [json!(null), json!(""), json!("a"), json!("aaaaaaaa"), json!(-1), json!(0), json!(1.5), json!(1e6), json!([]), json!(["a", "a"]), json!({})];
+    let mut places = Vec::new();
+    pointers(value, &mut String::new(), &mut places);
+    let mut all = vec![value.clone()];
+    for place in places {
+        for end in &ends {
+            let mut other = value.clone();
+            if let Some(part) = other.pointer_mut(&place) {
+                *part = end.clone();
+            }
+            all.push(other);
         }
     }
+    all
+}
+
+/// Where the first parts of a value are.
+fn pointers(value: &Value, at: &mut String, places: &mut Vec<String>) {
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(members) => members.iter().map(|(key, value)| (key.replace('~', "~0").replace('/', "~1"), value)).collect(),
+        Value::Array(elements) => elements.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect(),
+        _ => Vec::new(),
+    };
+    for (name, child) in children {
+        if places.len() == PARTS {
+            return;
+        }
+        let length = at.len();
+        at.push('/');
+        at.push_str(&name);
+        places.push(at.clone());
+        pointers(child, at, places);
+        at.truncate(length);
+    }
+}
+
+/// Where the source only says what the hidden field looks like, it accepts all that is shown to be accepted, whatever the keyword. Where it asks
+/// for the field, or counts fields, it misses that one and nothing else; what several branches say together is not told apart then.
+fn accepted_by_the_source(source: &Value, validator: &Validator, value: &Value, hidden: &str, listed: &Value) {
+    if validator.is_valid(value) {
+        return;
+    }
+    let asks = asks_for(source, hidden);
+    for error in validator.iter_errors(value) {
+        let unasked = match error.kind() {
+            ValidationErrorKind::AdditionalItems { .. }
+            | ValidationErrorKind::AdditionalProperties { .. }
+            | ValidationErrorKind::ExclusiveMaximum { .. }
+            | ValidationErrorKind::ExclusiveMinimum { .. }
+            | ValidationErrorKind::MaxItems { .. }
+            | ValidationErrorKind::Maximum { .. }
+            | ValidationErrorKind::MaxLength { .. }
+            | ValidationErrorKind::MaxProperties { .. }
+            | ValidationErrorKind::MinItems { .. }
+            | ValidationErrorKind::Minimum { .. }
+            | ValidationErrorKind::MinLength { .. }
+            | ValidationErrorKind::MultipleOf { .. }
+            | ValidationErrorKind::Pattern { .. }
+            | ValidationErrorKind::PropertyNames { .. }
+            | ValidationErrorKind::Type { .. }
+            | ValidationErrorKind::UniqueItems => true,
+            ValidationErrorKind::Constant { expected_value } => !names(expected_value, hidden),
+            ValidationErrorKind::Enum { options } => !names(options, hidden),
+            ValidationErrorKind::Required { property } => property != hidden,
+            // The validator gave up; that says nothing about the schema.
+            ValidationErrorKind::BacktrackLimitExceeded { .. } | ValidationErrorKind::RegexEngineFailure { .. } => false,
+            _ => !asks,
+        };
+        assert!(!unasked, "{source} without {hidden} is {listed}, which shows more than there is: {value}: {error}");
+    }
+}
+
+/// Whether a schema can need the field: it has the name elsewhere than among its `properties`, or counts how many there are.
+fn asks_for(schema: &Value, name: &str) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().any(|(key, value)| match value {
+            Value::Object(properties) if key == "properties" => properties.values().any(|property| asks_for(property, name)),
+            _ => key == "minProperties" || key.contains(name) || asks_for(value, name),
+        }),
+        Value::Array(items) => items.iter().any(|item| asks_for(item, name)),
+        Value::String(text) => text.contains(name),
+        _ => false,
+    }
+}
+
+/// Whether a value has the name in it.
+fn names(value: &Value, name: &str) -> bool {
+    value.to_string().contains(&Value::from(name).to_string())
 }
 
 /// The same by the way a registry goes, with three fields hidden at once.

@@ -134,7 +134,7 @@ impl Builder<'_> {
                 hide(&mut level, &rename.source);
             }
             if !node.children.iter().any(|(name, _)| *name == rename.source) {
-                level.members.push(Member { exposed: rename.exposed.clone(), source: rename.source.clone(), inside: Level::default() });
+                level.members.push(Member::new(&rename.exposed, &rename.source, Level::default()));
             }
         }
         for (name, child) in &node.children {
@@ -149,7 +149,7 @@ impl Builder<'_> {
                     hide(&mut level, exposed);
                 }
             } else if exposed != *name || !inside.is_empty() {
-                level.members.push(Member { exposed: exposed.to_owned(), source: (*name).to_owned(), inside });
+                level.members.push(Member::new(exposed, name, inside));
             }
             if let Some(value) = left_out {
                 let mut json = Vec::new();

@@ -29,6 +29,15 @@ pub(super) struct Member {
     pub(super) exposed: String,
     pub(super) source: String,
     pub(super) inside: Level,
+    /// The source's name, folded, if something inside is hidden: whatever a lenient peer takes for it leads there as well.
+    pub(super) guarded: Option<String>,
+}
+
+impl Member {
+    pub(super) fn new(exposed: &str, source: &str, inside: Level) -> Member {
+        let guarded = inside.hides().then(|| fold(source).into_owned());
+        Member { exposed: exposed.to_owned(), source: source.to_owned(), inside, guarded }
+    }
 }
 
 pub(super) struct Fill {
@@ -41,6 +50,13 @@ pub(super) struct Fill {
 impl Level {
     pub(super) fn is_empty(&self) -> bool {
         self.hidden.is_empty() && self.members.is_empty() && self.items.is_none() && self.fills.is_empty()
+    }
+
+    /// Whether callers may not use some name in it, at any depth.
+    fn hides(&self) -> bool {
+        !self.hidden.is_empty()
+            || self.members.iter().any(|member| member.guarded.is_some())
+            || self.items.as_ref().is_some_and(|items| items.hides())
     }
 
     /// Looks for what callers may not say, whatever the schema says about it.
@@ -83,23 +99,27 @@ impl Level {
         }
     }
 
-    /// Whether a key is one that callers may not use, or could be taken for one.
+    /// Whether a key is one that callers may not use, or could be taken for one or for the way to one.
     fn judge(&self, key: Key<'_>) -> Option<Rejected> {
-        if self.hidden.is_empty() {
-            return None;
-        }
+        let mut guarded =
+            self.hidden.iter().map(|hidden| &hidden.folded).chain(self.members.iter().filter_map(|member| member.guarded.as_ref())).peekable();
+        guarded.peek()?;
         if self.hidden.iter().any(|hidden| key.is(&hidden.name)) {
             return Some(Rejected::HiddenArgument);
+        }
+        // Spelled as it is shown: this one is known, and goes to the source by the source's name.
+        if self.members.iter().any(|member| key.is(&member.exposed)) {
+            return None;
         }
         let name = key.text();
         if name.chars().any(is_invisible) {
             return Some(Rejected::Lookalike);
         }
         let alike = if name.is_ascii() {
-            self.hidden.iter().any(|hidden| hidden.folded.eq_ignore_ascii_case(&name))
+            guarded.any(|folded| folded.eq_ignore_ascii_case(&name))
         } else {
-            let folded = fold(&name);
-            self.hidden.iter().any(|hidden| hidden.folded == folded)
+            let name = fold(&name);
+            guarded.any(|folded| *folded == name)
         };
         alike.then_some(Rejected::Lookalike)
     }

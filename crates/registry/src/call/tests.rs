@@ -1,4 +1,4 @@
-use super::fold::fold;
+use super::fold::{fold, is_invisible};
 use super::*;
 use crate::file::HiddenArguments;
 use crate::testing::{catalog, compiled, json, registry, sent, source, tool};
@@ -131,6 +131,28 @@ fn whatever_a_lenient_peer_would_read_as_a_hidden_name_is_refused() {
     }
 }
 
+// A2: by the standard's own rule for names that differ in compatibility forms and case (D146), which is written in another way than ours
+#[test]
+fn letters_that_unicode_takes_for_the_same_are_the_same() {
+    use caseless::Caseless;
+    use unicode_normalization::UnicodeNormalization;
+    for letter in (char::MIN..=char::MAX).filter(|letter| !is_invisible(*letter)) {
+        let same: String = std::iter::once(letter).nfd().default_case_fold().nfkd().default_case_fold().nfkd().collect();
+        assert_eq!(fold(&same), fold(&letter.to_string()), "{letter:?}");
+    }
+}
+
+// A2, A6
+#[test]
+fn what_could_be_taken_for_the_way_to_a_hidden_field_is_refused() {
+    let schema = r#"{"type":"object","properties":{"o":{"type":"object","properties":{"a":{},"secret":{}}},"l":{"type":"array","items":{"type":"object","properties":{"secret":{}}}}}}"#;
+    let tools = tool(schema, r#""hideFields":["o.secret","l[].secret"],"defaults":{"o.secret":1}"#);
+    for arguments in [r#"{"O":{"secret":2}}"#, r#"{"o\u200b":{"secret":2}}"#, r#"{"L":[{"secret":2}]}"#, r#"{"\uff4f":{"SECRET":2}}"#] {
+        assert_eq!(reason(&tools, arguments), Rejected::Lookalike, "{arguments}");
+    }
+    assert_eq!(sent(&tools, "t", r#"{"o":{"a":2},"p":3}"#).as_deref(), Ok(r#"{"o":{"a":2,"secret":1},"p":3}"#));
+}
+
 // A3
 #[test]
 fn a_key_that_stands_twice_is_refused_at_any_depth() {
@@ -190,6 +212,7 @@ fn renamed_arguments_go_back_to_the_names_of_the_source() {
         (renamed, r#"{"place":"Oslo","limit":1}"#, Ok(r#"{"city":"Oslo","limit":1}"#)),
         (renamed, r#"{"place":"Oslo","city":"Rome"}"#, Err("Unknown argument \"city\"")),
         (renamed, r#"{"place":"Oslo","CITY":"Rome"}"#, Err("Unknown argument \"CITY\"")),
+        (r#""arguments":{"City":{"source":"city"}}"#, r#"{"City":"Oslo"}"#, Ok(r#"{"city":"Oslo"}"#)),
         (swapped, r#"{"units":"Oslo","city":"m"}"#, Ok(r#"{"city":"Oslo","units":"m"}"#)),
         (r#""arguments":{"place":{"source":"city"}},"defaults":{"city":"Rome"}"#, "{}", Ok(r#"{"city":"Rome"}"#)),
         (r#""arguments":{"place":{"source":"city"}},"defaults":{"city":"Rome"}"#, r#"{"place":"Oslo"}"#, Ok(r#"{"city":"Oslo"}"#)),

@@ -59,6 +59,8 @@ pub struct Take {
 pub enum Source {
     /// A path from the value of the parent, and its number in the plan.
     Path(Path, usize),
+    /// The value around: members of an object that say themselves where they come from.
+    Around,
     /// This JSON.
     Literal(Box<str>),
     /// A text with values in it.
@@ -101,6 +103,7 @@ impl Plan {
 
 fn needs_object(take: &Take, shape: Option<&Shape>) -> bool {
     take.sources.iter().all(|source| match source {
+        Source::Around => shape.is_some_and(|shape| shape.needs_object),
         Source::Path(path, _) if path.is_root() => shape.is_some_and(|shape| shape.needs_object),
         Source::Path(path, _) => path.begins_with_name(),
         Source::Literal(_) => true,
@@ -113,11 +116,10 @@ fn needs_object(take: &Take, shape: Option<&Shape>) -> bool {
 
 /// Reads a schema, or names everything in it that cannot be used. `None` if it says nowhere where a value comes from.
 pub fn compile(schema: &Tree, rules: &Rules, on_missing: OnMissing) -> Result<Option<Plan>, Vec<BadField>> {
-    let written = path_words(schema);
-    // The words that only go with others make no projection.
-    if written.iter().all(|(_, word)| matches!(*word, "vars" | "onMissing")) {
+    if !says_where(schema) {
         return Ok(None);
     }
+    let written = path_words(schema);
     let mut compiler =
         Compiler { top: schema, rules, on_missing, shapes: Vec::new(), referred: HashMap::new(), read: HashSet::new(), paths: 0, bad: Vec::new() };
     let root = compiler.field("", schema, "", false, Path::root());
@@ -132,6 +134,11 @@ pub fn compile(schema: &Tree, rules: &Rules, on_missing: OnMissing) -> Result<Op
     }
     let Compiler { shapes, paths, bad, .. } = compiler;
     if bad.is_empty() { Ok(Some(Plan { root, shapes, paths })) } else { Err(bad) }
+}
+
+/// Whether a schema says at any depth where a value comes from. Words that only go with others do not.
+fn says_where(schema: &Tree) -> bool {
+    path_words(schema).iter().any(|(_, word)| !matches!(*word, "vars" | "onMissing"))
 }
 
 /// Each path word of a schema: the pointer of the schema that has it, and the word.
@@ -166,7 +173,15 @@ impl<'s> Compiler<'s> {
         let shape = self.shape(target, &target_pointer);
         let own = self.take(schema, pointer);
         let take = own.or_else(|| (target_pointer != pointer).then(|| self.take(target, &target_pointer)).flatten());
-        let take = take.unwrap_or_else(|| self.single(otherwise));
+        let take = take.unwrap_or_else(|| {
+            // An object that is put together here has no counterpart in the result: its members are looked for where it would be. Not where
+            // a reference leads: that may be the value around.
+            let members = target.get("properties").and_then(Tree::as_object).filter(|_| target_pointer == pointer && !otherwise.is_root());
+            let made_here = members.is_some_and(|members| members.iter().any(|(_, member)| says_where(member)));
+            let mut sources = vec![self.number(otherwise)];
+            sources.extend(made_here.then_some(Source::Around));
+            Take { sources, skips_null: false }
+        });
         self.check_literals(&take, shape, pointer);
         let on_missing = self.on_missing(schema, pointer);
         Field { name: name.to_owned(), key: (write::quoted(name) + ":").into(), take, shape, required, on_missing }
@@ -347,10 +362,6 @@ impl<'s> Compiler<'s> {
         if take.sources.iter().any(misfit) {
             self.refuse(format!("{pointer}/literal"), "the literal is not of the declared type", Some("change the literal or the `type`"));
         }
-    }
-
-    fn single(&mut self, path: Path) -> Take {
-        Take { sources: vec![self.number(path)], skips_null: false }
     }
 
     fn number(&mut self, path: Path) -> Source {

@@ -101,6 +101,7 @@ impl<'p, 'd, 't> Writer<'p, 'd, 't> {
         for source in &field.take.sources {
             written = match source {
                 Source::Path(path, number) => self.selected(out, path, *number, field, from)?,
+                Source::Around => self.put_together(out, field.shape, from)?,
                 Source::Literal(json) => self.fitted(out, field.shape, Json::trusted(json))?,
                 Source::Template(parts) => match self.filled(parts, from)? {
                     Some(text) => self.fitted(out, field.shape, Json::trusted(&write::quoted(&text)))?,
@@ -158,7 +159,26 @@ impl<'p, 'd, 't> Writer<'p, 'd, 't> {
         }
     }
 
+    /// An object whose members come from the value around it. Without one of them, or without one that has to be there, it is missing.
+    fn put_together(&mut self, out: &mut Vec<u8>, shape: ShapeId, from: Place) -> Written {
+        let Some(fields) = self.plan.shape(shape).and_then(|shape| shape.properties.as_ref()) else { return Ok(false) };
+        let depth = self.depth;
+        match self.members(out, fields, from) {
+            Err(Unshaped::Missing(_)) => {
+                self.depth = depth;
+                Ok(false)
+            }
+            found => found.map(|found| found > 0),
+        }
+    }
+
     fn object(&mut self, out: &mut Vec<u8>, fields: &'p [Field], place: Place) -> Written {
+        self.members(out, fields, place).map(|_| true)
+    }
+
+    /// Writes an object with these fields; how many of them had a value.
+    fn members(&mut self, out: &mut Vec<u8>, fields: &'p [Field], place: Place) -> Result<usize, Unshaped> {
+        let mut found = 0;
         out.push(b'{');
         let first = out.len();
         for field in fields {
@@ -168,6 +188,7 @@ impl<'p, 'd, 't> Writer<'p, 'd, 't> {
             }
             out.extend_from_slice(field.key.as_bytes());
             if self.value(out, field, place).map_err(|unshaped| unshaped.inside(&field.name))? {
+                found += 1;
                 continue;
             }
             match field.on_missing {
@@ -178,7 +199,7 @@ impl<'p, 'd, 't> Writer<'p, 'd, 't> {
             }
         }
         out.push(b'}');
-        Ok(true)
+        Ok(found)
     }
 
     fn list(&mut self, out: &mut Vec<u8>, shape: &'p Shape, places: impl Iterator<Item = Place>) -> Written {
@@ -235,6 +256,7 @@ impl<'p, 'd, 't> Writer<'p, 'd, 't> {
     fn inserted(&mut self, text: &mut String, take: &'p Take, from: Place) -> Written {
         for source in &take.sources {
             let json = match source {
+                Source::Around => None,
                 Source::Literal(json) => Some(Json::trusted(json)),
                 Source::Path(path, number) => {
                     let first = match self.select(path, *number, from)? {
