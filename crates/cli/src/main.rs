@@ -84,6 +84,7 @@ fn main() -> ExitCode {
     // A child of ours, or any process of the same user, must not read our environment and memory.
     transom_upstream::harden_process();
     transom_upstream::keep_pages_small();
+    sys::give_back_early();
     transom_upstream::raise_file_limit();
     let code = code(act(Line::parse()).and_then(|()| all_said()));
     transom_gateway::logging::flush();

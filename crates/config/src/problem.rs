@@ -247,7 +247,9 @@ struct Shown<'a> {
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problem.message)
+        f.write_str(&self.problem.message)?;
+        // A file without a line has none to show, and its name would stand above it.
+        if self.page.text.is_empty() && !self.page.name.is_empty() { write!(f, " ({}:1:1)", self.page.name) } else { Ok(()) }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::metrics::Action;
 use crate::names::{Names, addressed};
 use crate::reply::Failure;
 use crate::runtime::Runtime;
-use crate::session::Session;
+use crate::session::{Client, Session};
 use crate::stage::{Next, Stage};
 use crate::tasks;
 use std::sync::Arc;
@@ -62,11 +62,8 @@ pub fn viewer(policy: &Policy, context: &Context, session: Option<&Session>) -> 
     let mut viewer = Viewer { principal: context.principal.clone(), circumstances: None };
     if policy.reads_request() {
         let mut circumstances = context.circumstances.as_deref().cloned().unwrap_or_default();
-        let said = context.caller.client_info.as_ref().or_else(|| session?.client_info.as_ref());
-        if let Some(info) = said.and_then(|info| std::str::from_utf8(info).ok()).map(Json::trusted) {
-            let member = |name| info.get(name).and_then(Json::string).unwrap_or_default().into_owned();
-            circumstances.client = Some((member("name"), member("version")));
-        }
+        let said = context.caller.client_info.as_deref().and_then(|info| std::str::from_utf8(info).ok()).map(Json::trusted);
+        circumstances.client = said.map(Client::names).or_else(|| session?.client().map(|client| (client.name.clone(), client.version.clone())));
         viewer.circumstances = Some(Arc::new(circumstances));
     }
     viewer

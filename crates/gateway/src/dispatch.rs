@@ -72,7 +72,7 @@ fn caller(context: &Context, session: Option<&Session>) -> Caller {
     let mut caller = context.caller.clone();
     if let Some(session) = session {
         caller.session = Some(session.key);
-        caller.client_info = session.client_info.clone();
+        caller.client_info = session.client().map(|client| client.info.clone());
         caller.capabilities = Some(session.abilities().json());
         caller.log_level = session.level();
     }

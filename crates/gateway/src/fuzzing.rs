@@ -4,6 +4,7 @@
 use crate::authenticate::Principal;
 use crate::config::ApiKey;
 use crate::listener::edge;
+use crate::listener::framing::Framing;
 use http::{HeaderMap, Version};
 
 /// Somebody, without a credential.
@@ -19,4 +20,11 @@ pub fn framing_is_plain(headers: &HeaderMap, version: Version) -> bool {
 /// Whether a body with these headers is read.
 pub fn content_is_read(headers: &HeaderMap) -> bool {
     edge::check_content(headers).is_ok()
+}
+
+/// What the parser of HTTP/1 is shown of bytes that come in parts of this size.
+pub fn shown(bytes: &[u8], part: usize) -> Vec<u8> {
+    let (mut framing, mut bytes) = (Framing::default(), bytes.to_vec());
+    bytes.chunks_mut(part).for_each(|part| framing.check(part));
+    bytes
 }

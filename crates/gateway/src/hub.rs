@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 use transom_protocol::json::Json;
-use transom_protocol::{Id, meta, uri, write};
+use transom_protocol::{Id, meta, write};
 use transom_upstream::SessionKey;
 
 const QUEUE: usize = 64;
@@ -176,6 +176,12 @@ impl Hub {
         self.metrics.streams.dec_by(i64::try_from(before - inner.streams.len()).unwrap_or(0));
     }
 
+    /// Tells who reads the streams of a session, where it was not known when they were opened.
+    pub fn introduce(&self, session: SessionKey, viewer: &Viewer) {
+        let Ok(mut inner) = self.inner.lock() else { return };
+        inner.streams.values_mut().filter(|open| open.session == Some(session)).for_each(|open| open.viewer = viewer.clone());
+    }
+
     /// The sessions that have a stream open.
     pub fn listening(&self) -> HashSet<SessionKey> {
         self.inner.lock().map(|inner| inner.streams.values().filter_map(|open| open.session).collect()).unwrap_or_default()
@@ -228,21 +234,26 @@ impl Hub {
         }
     }
 
-    /// Starts telling somebody about a resource of a target; `None` if there are too many. Gives all URIs of that target
-    /// that anybody wants to hear about.
-    pub fn watch(&self, watcher: Watcher, viewer: &Viewer, target: &str, source: &str) -> Option<Vec<String>> {
-        let mut inner = self.inner.lock().ok()?;
+    /// Starts telling somebody about a resource of a target; `false` if there are too many.
+    pub fn watch(&self, watcher: Watcher, viewer: &Viewer, target: &str, source: &str) -> bool {
+        let Ok(mut inner) = self.inner.lock() else { return false };
         let own = inner.watched.values().filter(|watchers| watchers.contains_key(&watcher)).count();
         if own >= WATCHED_EACH || inner.watched.len() >= WATCHED {
-            return None;
+            return false;
         }
         inner.watched.entry((target.to_owned(), source.to_owned())).or_default().insert(watcher, viewer.clone());
-        Some(uris_of(&inner, target))
+        true
+    }
+
+    /// The URIs of a target that anybody wants to hear about.
+    pub fn watched_at(&self, target: &str) -> Vec<String> {
+        let Ok(inner) = self.inner.lock() else { return Vec::new() };
+        inner.watched.keys().filter(|(of, _)| of == target).map(|(_, uri)| uri.clone()).collect()
     }
 
     /// Stops telling somebody about a resource.
-    pub fn unwatch(&self, watcher: Watcher, target: &str, source: &str) -> Vec<String> {
-        let Ok(mut inner) = self.inner.lock() else { return Vec::new() };
+    pub fn unwatch(&self, watcher: Watcher, target: &str, source: &str) {
+        let Ok(mut inner) = self.inner.lock() else { return };
         let key = (target.to_owned(), source.to_owned());
         if let Some(watchers) = inner.watched.get_mut(&key) {
             watchers.remove(&watcher);
@@ -250,12 +261,11 @@ impl Hub {
                 inner.watched.remove(&key);
             }
         }
-        uris_of(&inner, target)
     }
 
-    /// Stops telling somebody about anything: the targets concerned, with what is left to hear about at each.
-    pub fn unwatch_all(&self, watcher: Watcher) -> Vec<(String, Vec<String>)> {
-        let Ok(mut inner) = self.inner.lock() else { return Vec::new() };
+    /// Stops telling somebody about anything. Gives the targets concerned.
+    pub fn unwatch_all(&self, watcher: Watcher) -> HashSet<String> {
+        let Ok(mut inner) = self.inner.lock() else { return HashSet::new() };
         let mut targets = HashSet::new();
         inner.watched.retain(|(target, _), watchers| {
             if watchers.remove(&watcher).is_some() {
@@ -263,12 +273,12 @@ impl Hub {
             }
             !watchers.is_empty()
         });
-        targets.into_iter().map(|target| (target.clone(), uris_of(&inner, &target))).collect()
+        targets
     }
 
     /// Ends the subscriptions to resources that their holders may not read any more, and streams that are left with
-    /// nothing to say. The targets concerned, with what is left to hear about at each.
-    pub fn judge_again(&self, mut may: impl FnMut(&Viewer, &str, &str) -> bool) -> Vec<(String, Vec<String>)> {
+    /// nothing to say. Gives the targets concerned.
+    pub fn judge_again(&self, mut may: impl FnMut(&Viewer, &str, &str) -> bool) -> HashSet<String> {
         let watched: Vec<(String, String, Watcher, Viewer)> = match self.inner.lock() {
             Ok(inner) => {
                 let each = inner.watched.iter().flat_map(|((target, uri), watchers)| {
@@ -276,10 +286,10 @@ impl Hub {
                 });
                 each.collect()
             }
-            Err(_) => return Vec::new(),
+            Err(_) => return HashSet::new(),
         };
         let lost: Vec<_> = watched.into_iter().filter(|(target, uri, _, viewer)| !may(viewer, target, uri)).collect();
-        let Ok(mut inner) = self.inner.lock() else { return Vec::new() };
+        let Ok(mut inner) = self.inner.lock() else { return HashSet::new() };
         let mut targets = HashSet::new();
         for (target, uri, watcher, _) in lost {
             let key = (target, uri);
@@ -298,7 +308,7 @@ impl Hub {
                 }
             }
         }
-        targets.into_iter().map(|target| (target.clone(), uris_of(&inner, &target))).collect()
+        targets
     }
 
     /// Tells one session something, on one of its streams; a session without a stream does not hear it.
@@ -311,8 +321,8 @@ impl Hub {
         }
     }
 
-    /// A target's resource changed: whoever asked hears it, and nobody else.
-    pub fn resource_updated(&self, target: &str, params: &Bytes) {
+    /// A target's resource changed: whoever asked hears it, and nobody else, under the URI that is `exposed`.
+    pub fn resource_updated(&self, target: &str, params: &Bytes, exposed: impl FnOnce(&str) -> String) {
         let Ok(text) = std::str::from_utf8(params) else { return };
         let params = Json::trusted(text);
         let Some(source) = params.get("uri").and_then(Json::string) else { return };
@@ -323,7 +333,10 @@ impl Hub {
             .filter(|((of, watched), _)| of == target && is_part_of(&source, watched))
             .flat_map(|(_, watchers)| watchers.keys().copied())
             .collect();
-        let exposed = write::quoted(&uri::exposed(target, &source));
+        if watchers.is_empty() {
+            return;
+        }
+        let exposed = write::quoted(&exposed(&source));
         let mut slow = Vec::new();
         for watcher in watchers {
             let id = match watcher {
@@ -349,10 +362,6 @@ fn is_part_of(source: &str, watched: &str) -> bool {
         Some(rest) => rest.is_empty() || watched.ends_with('/') || rest.starts_with(['/', '?', '#']),
         None => false,
     }
-}
-
-fn uris_of(inner: &Inner, target: &str) -> Vec<String> {
-    inner.watched.keys().filter(|(of, _)| of == target).map(|(_, uri)| uri.clone()).collect()
 }
 
 /// A notification, tagged with its subscription where there is one.

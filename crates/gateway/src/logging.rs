@@ -102,7 +102,7 @@ fn init_into(format: LogFormat, level: &str, file: Option<LogFile>) {
     drop(set);
     log_panics();
     if !known && !level.contains(['=', ',']) {
-        tracing::warn!(level, "no such log level, using info; there are trace, debug, info, warn, error and off");
+        tracing::warn!(asked = level, "no such log level, using info; there are trace, debug, info, warn, error and off");
     }
 }
 

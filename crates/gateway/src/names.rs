@@ -15,7 +15,7 @@ use std::time::Duration;
 use transom_protocol::error::shorten;
 use transom_protocol::json::Json;
 use transom_protocol::write::{self, Edit};
-use transom_protocol::{Era, Method, header, uri};
+use transom_protocol::{Era, Method, header};
 use transom_registry::source::ParamHeader;
 
 /// How long a client may wait for the result of a task in one request.
@@ -156,7 +156,7 @@ pub fn addressed(entry: Arc<Entry>, mut call: Box<Call>) -> Addressed {
 /// only target that has resources at all (templates list no URIs).
 fn resource(generation: &Generation, context: &Context, name: &str) -> Option<(Arc<Slot>, String)> {
     let in_scope = |target: &str| context.scope.server.as_deref().is_none_or(|server| server == target);
-    if let Some((target, source)) = uri::resolve(name) {
+    if let Some((target, source)) = generation.resolve_uri(name) {
         let view = generation.view(&target).filter(|_| in_scope(&target))?;
         let has = view.offer.as_ref().is_some_and(|offer| offer.offer.capabilities.resources);
         return has.then(|| (view.slot.clone(), source));
@@ -235,7 +235,7 @@ pub fn check_param_headers(entry: &Entry, call: &Call) -> Result<(), Failure> {
             (Some(argument), Some(sent)) => {
                 let sent = header::decode(sent);
                 let same = match &sent {
-                    Some(sent) if mark.integer => sent.parse::<f64>().ok() == argument.parse::<f64>().ok(),
+                    Some(sent) if mark.integer => *sent == argument || same_number(sent, &argument),
                     Some(sent) => *sent == argument,
                     None => false,
                 };
@@ -246,6 +246,29 @@ pub fn check_param_headers(entry: &Entry, call: &Call) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Whether both are numbers, and the same one, however large and however it is written.
+fn same_number(one: &str, other: &str) -> bool {
+    decimal(one).is_some_and(|one| decimal(other) == Some(one))
+}
+
+/// A number as its sign, its digits without zeros at either end, and how far the point is from their end.
+fn decimal(text: &str) -> Option<(bool, String, i64)> {
+    let (negative, unsigned) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (mantissa, exponent) = unsigned.split_once(['e', 'E']).map_or((unsigned, "0"), |(mantissa, exponent)| (mantissa, exponent));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !are_digits(whole) || !are_digits(fraction) {
+        return None;
+    }
+    let exponent: i64 = exponent.parse::<i32>().ok()?.into();
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_end_matches('0');
+    let zeros = i64::try_from(digits.len() - significant.len()).ok()?;
+    let point = exponent - i64::try_from(fraction.len()).ok()? + zeros;
+    let significant = significant.trim_start_matches('0');
+    Some(if significant.is_empty() { (false, String::new(), 0) } else { (negative, significant.to_owned(), point) })
 }
 
 /// `Mcp-Param-*` towards the target, from the final arguments; what the client sent is not passed on.
@@ -267,5 +290,25 @@ fn argument_text(arguments: Option<Json<'_>>, mark: &ParamHeader) -> Option<Stri
         transom_protocol::json::Kind::String => value.string().map(|text| text.into_owned()),
         transom_protocol::json::Kind::Number | transom_protocol::json::Kind::Bool => Some(value.raw().to_owned()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_number;
+
+    #[test]
+    fn numbers_are_compared_as_they_are_and_not_as_floats() {
+        for (one, other) in [("5", "5.0"), ("5e2", "500"), ("-0", "0.0"), ("0.05e3", "50"), ("007", "7"), ("9007199254740993", "9007199254740993.0")]
+        {
+            assert!(same_number(one, other) && same_number(other, one), "{one} {other}");
+        }
+        let different =
+            [("9007199254740993", "9007199254740992"), ("5", "-5"), ("5", "50"), ("1e400", "2e400"), ("abc", "xyz"), ("abc", "abc"), ("", "")];
+        for (one, other) in
+            different.into_iter().chain([("5", "+5"), ("5", "5."), ("5", "0x5"), ("NaN", "NaN"), ("inf", "inf"), ("1e99999999999", "1e99999999999")])
+        {
+            assert!(!same_number(one, other) && !same_number(other, one), "{one} {other}");
+        }
     }
 }

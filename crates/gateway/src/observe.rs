@@ -233,7 +233,7 @@ impl Line<'_> {
         out.push(b'"');
         if let Err(failure) = self.outcome {
             out.extend_from_slice(b",\"error\":");
-            write::string(out, &failure.rpc().message);
+            write::string(out, &failure.for_the_log());
         }
         out.extend_from_slice(b",\"durationUs\":");
         out.extend_from_slice(itoa::Buffer::new().format(self.took.as_micros()).as_bytes());
@@ -263,7 +263,7 @@ impl Line<'_> {
         }
         out.extend_from_slice(format!(" {} {:.1?} own={:.1?}", self.outcome(), self.took, self.own).as_bytes());
         if let Err(failure) = self.outcome {
-            out.extend_from_slice(format!(" error={:?}", failure.rpc().message).as_bytes());
+            out.extend_from_slice(format!(" error={:?}", failure.for_the_log()).as_bytes());
         }
         out.push(b'\n');
     }

@@ -26,7 +26,7 @@ const ALL_BYTES: usize = 32 << 20;
 const ENDED: usize = 64;
 /// How long a stream is kept when it has ended.
 const KEPT: Duration = Duration::from_secs(120);
-/// How far a reader may be behind before the stream waits for it.
+/// How far a reader may be behind before the stream waits for it, in events. In bytes it is what is kept of a stream.
 const BEHIND: u64 = 64;
 
 /// What all shelves together hold, in bytes.
@@ -62,6 +62,8 @@ struct Kept {
     bytes: usize,
     /// The number of the event that the reader gets next.
     next: u64,
+    /// Bytes of this event and those after it, while there is a reader.
+    unread: usize,
     /// How many readers there were; the last one has the stream.
     readers: u64,
     /// Whether it is still there.
@@ -73,6 +75,11 @@ struct Kept {
 impl Kept {
     fn end(&self) -> u64 {
         self.first + self.events.len() as u64
+    }
+
+    /// Whether the stream should wait for its reader.
+    fn is_behind(&self) -> bool {
+        self.attached && (self.end() - self.next >= BEHIND || self.unread > STREAM_BYTES)
     }
 }
 
@@ -161,7 +168,8 @@ impl Shelf {
     pub fn open(self: &Arc<Self>) -> (Writer, Reader) {
         let key = rand::random();
         let news = Arc::new(Notify::new());
-        let kept = Kept { first: 0, events: VecDeque::new(), bytes: 0, next: 0, readers: 1, attached: true, ended: None, news: news.clone() };
+        let kept =
+            Kept { first: 0, events: VecDeque::new(), bytes: 0, next: 0, unread: 0, readers: 1, attached: true, ended: None, news: news.clone() };
         let mut inner = self.inner();
         inner.tidy();
         inner.streams.insert(key, kept);
@@ -180,6 +188,8 @@ impl Shelf {
             return None;
         }
         kept.next = next;
+        let read = usize::try_from(next - kept.first).ok()?;
+        kept.unread = kept.events.iter().skip(read).map(Bytes::len).sum();
         kept.readers += 1;
         kept.attached = true;
         kept.news.notify_waiters();
@@ -223,6 +233,7 @@ impl Writer {
         let event = sse::event_with_id(&EventId(self.key, kept.end()).text(), message);
         let length = event.len();
         kept.bytes += length;
+        kept.unread += length;
         kept.events.push_back(event);
         inner.add(length);
         if inner.is_full() {
@@ -238,8 +249,7 @@ impl Writer {
         loop {
             let mut news = std::pin::pin!(self.news.notified());
             news.as_mut().enable();
-            let behind = self.shelf.inner().streams.get(&self.key).map_or(0, |kept| if kept.attached { kept.end() - kept.next } else { 0 });
-            if behind < BEHIND {
+            if !self.shelf.inner().streams.get(&self.key).is_some_and(Kept::is_behind) {
                 return;
             }
             news.await;
@@ -279,6 +289,7 @@ impl Reader {
                 let at = usize::try_from(kept.next.checked_sub(kept.first)?).ok()?;
                 if let Some(event) = kept.events.get(at).cloned() {
                     kept.next += 1;
+                    kept.unread -= event.len();
                     inner.trim(self.key);
                     drop(inner);
                     // The writer may be waiting for this.
@@ -396,5 +407,28 @@ mod tests {
         assert!(!writing.is_finished());
         let read = rest(&mut reader).await;
         assert_eq!(read, (0..1_000).map(|number| number.to_string()).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_slow_reader_holds_the_writer_back_by_bytes_as_well() {
+        let total = Total::default();
+        let shelf = Shelf::new(total.clone());
+        let (writer, mut reader) = shelf.open();
+        let large = vec![b'x'; STREAM_BYTES / 2];
+        let writing = tokio::spawn(async move {
+            for _ in 0..20 {
+                writer.room().await;
+                writer.write(&large);
+            }
+        });
+        tokio::task::yield_now().await;
+        assert!(!writing.is_finished());
+        assert!(total.bytes() <= 2 * STREAM_BYTES, "{}", total.bytes());
+        let first = id(&reader.next().await.unwrap());
+        // Whoever takes it up is behind by what is left, not by what the one before was.
+        let mut again = shelf.resume(&first).unwrap();
+        assert_eq!(rest(&mut again).await.len(), 19);
+        assert!(writing.is_finished());
+        assert_eq!(shelf.inner().streams.values().map(|kept| kept.unread).sum::<usize>(), 0);
     }
 }

@@ -10,6 +10,8 @@ use transom_protocol::write::{self, Edit};
 use transom_protocol::{Era, Executed, Revision, RpcError};
 use transom_upstream::CallError;
 
+/// What the errors that are only ours say of a call that no target heard of.
+const NOT_EXECUTED: &str = r#"{"executed":false}"#;
 /// As much of an unknown URI is repeated in the error.
 const LONGEST_URI: usize = 2048;
 
@@ -243,7 +245,12 @@ pub struct Challenge {
 impl Failure {
     /// Refused by this rule, with this text.
     pub fn rejected(reason: Reject, message: impl Into<String>) -> Failure {
-        Failure::Rejected { reason, error: Box::new(RpcError::new(reason.code(), message)) }
+        let error = RpcError::new(reason.code(), message);
+        let error = match error.code {
+            error::OVERLOADED | error::LOOP_DETECTED => error.with_data(NOT_EXECUTED),
+            _ => error,
+        };
+        Failure::Rejected { reason, error: Box::new(error) }
     }
 
     /// Arguments that a tool does not take, with the sentence that says why.
@@ -306,7 +313,8 @@ impl Failure {
             Failure::Rejected { reason: Reject::UnknownMethod, .. } if era == Era::Modern => StatusCode::NOT_FOUND,
             Failure::Rejected { reason, .. } => reason.status(),
             Failure::Challenged(challenge) => challenge.reason.status(),
-            // Clients of the legacy era take a status like this for the end of their connection, and lose their session over it.
+            // Clients of the legacy era take a status like this for the end of their connection: they never read the error, and some
+            // lose their session over it.
             Failure::Limited { .. } if era == Era::Legacy => StatusCode::OK,
             Failure::Limited { reason, .. } => reason.status(),
             Failure::Upstream { error: CallError::Overloaded, .. } => StatusCode::SERVICE_UNAVAILABLE,
@@ -341,6 +349,15 @@ impl Failure {
         }
     }
 
+    /// What the log says of it. Values are never logged: a target's own words may repeat what it was sent, and a violation of a schema quotes it.
+    pub fn for_the_log(&self) -> String {
+        match (self, self.rpc()) {
+            (Failure::Arguments { violations, .. }, _) => format!("{} violations, of which the caller was told", violations.len()),
+            (_, error) if self.error_type() == ErrorType::TargetError => format!("the target answered with error {}", error.code),
+            (_, error) => error.message,
+        }
+    }
+
     /// The error object.
     pub fn rpc(&self) -> RpcError {
         match self {
@@ -358,7 +375,8 @@ impl Failure {
             }
             Failure::Arguments { violations, .. } => RpcError::new(error::INVALID_PARAMS, violations.join("; ")),
             Failure::InvalidParams(message) => RpcError::new(error::INVALID_PARAMS, message.clone()),
-            Failure::Cancelled => RpcError::new(1006, "Request cancelled by the client"),
+            // It may have been with the target already.
+            Failure::Cancelled => RpcError::new(1006, "Request cancelled by the client").with_data(r#"{"executed":"unknown"}"#),
             Failure::Internal => RpcError::new(error::INTERNAL, "Internal error; the gateway's log has the details"),
         }
     }

@@ -21,10 +21,11 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Notify, watch};
-use transom_protocol::uri;
+use transom_registry::mask::Mask;
+use transom_registry::secret::Secret;
 use transom_upstream::{Host, SessionKey, Target, TargetSpec};
 
 /// How long the first generation waits for targets that are still connecting.
@@ -116,6 +117,7 @@ pub struct ToolChanged {
 
 /// Wakes whoever builds generations, and passes on what targets have to say.
 struct Wake {
+    runtime: Weak<Runtime>,
     notify: Notify,
     tasks: Arc<TaskBook>,
     hub: Arc<Hub>,
@@ -129,7 +131,9 @@ impl Host for Wake {
     }
 
     fn resource_updated(&self, target: &str, params: Bytes) {
-        self.hub.resource_updated(target, &params);
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        let generation = runtime.generation.load();
+        self.hub.resource_updated(target, &params, |uri| generation.expose_uri(target, uri));
     }
 
     fn task_status(&self, target: &str, params: Bytes) {
@@ -166,13 +170,20 @@ impl Runtime {
         // Even a handshake before the first generation says how tools are found.
         let empty = Material { discovery: config.discovery.clone(), ..Material::default() };
         let empty = Generation::build(0, empty, &mut Names::default(), None, &|tool| metrics.tool(tool));
-        Arc::new(Runtime {
+        Arc::new_cyclic(|runtime| Runtime {
             generation: ArcSwap::from_pointee(empty),
             live: watch::Sender::new(0),
             slots: Mutex::default(),
             naming: Mutex::new(config.naming.clone()),
             discovery: Mutex::new(config.discovery.clone()),
-            wake: Arc::new(Wake { notify: Notify::new(), tasks: tasks.clone(), hub: hub.clone(), metrics: metrics.clone(), via: via.clone() }),
+            wake: Arc::new(Wake {
+                runtime: runtime.clone(),
+                notify: Notify::new(),
+                tasks: tasks.clone(),
+                hub: hub.clone(),
+                metrics: metrics.clone(),
+                via: via.clone(),
+            }),
             store: RegistryStore::new(config, target_names(&config.targets), metrics.clone()),
             sessions: Sessions::new(seal.clone()),
             seal,
@@ -233,17 +244,21 @@ impl Runtime {
                 Some(slot) if slot.timeout == spec.timeout && slot.aliases == spec.aliases && connects_alike(slot.handle.spec(), &spec) => slot,
                 replaced => {
                     let series = self.metrics.target(&name, spec.transport.label());
-                    let (timeout, aliases) = (spec.timeout, spec.aliases.clone());
+                    let (timeout, aliases, mask) = (spec.timeout, spec.aliases.clone(), mask(&spec));
                     let handle = match replaced {
                         // Only settings of ours changed: the connection stays.
                         Some(slot) if connects_alike(slot.handle.spec(), &spec) => slot.handle.clone(),
-                        Some(slot) => {
-                            close(slot);
-                            Target::start(spec, self.wake.clone())
+                        replaced => {
+                            if let Some(slot) = replaced {
+                                close(slot);
+                            }
+                            let handle = Target::start(spec, self.wake.clone());
+                            // Who watched resources of a target with this name still does.
+                            handle.subscribe_to(self.hub.watched_at(&name));
+                            handle
                         }
-                        None => Target::start(spec, self.wake.clone()),
                     };
-                    Arc::new(Slot { name, handle, timeout, aliases, series })
+                    Arc::new(Slot { name, handle, timeout, aliases, series, mask })
                 }
             };
             slots.push(slot);
@@ -431,8 +446,9 @@ impl Runtime {
         let runtime = self.clone();
         tokio::task::spawn_blocking(move || {
             let (policy, metrics) = (runtime.policy.load(), &runtime.metrics);
-            let left = runtime.hub.judge_again(|viewer, target, uri| policy.may_read(viewer, target, uri, metrics));
-            runtime.subscribe_to(left);
+            for target in runtime.hub.judge_again(|viewer, target, uri| policy.may_read(viewer, target, uri, metrics)) {
+                runtime.follow(&target);
+            }
         });
         self.live.send_modify(|_| {});
     }
@@ -454,7 +470,7 @@ impl Runtime {
     /// Starts or stops telling somebody about a resource.
     pub fn watch(&self, generation: &Generation, viewer: &Viewer, watcher: Watcher, exposed: &str, on: bool) -> Result<(), Failure> {
         let not_found = || Failure::not_found("Resource", exposed);
-        let (target, source) = match uri::resolve(exposed) {
+        let (target, source) = match generation.resolve_uri(exposed) {
             Some(pair) => pair,
             None => match generation.with_source_uri(exposed) {
                 [only] => (only.target_name().to_owned(), exposed.to_owned()),
@@ -471,32 +487,28 @@ impl Runtime {
         if on && !can {
             return Err(Failure::InvalidParams(format!("target {target} does not tell when its resources change")));
         }
-        let uris = if on {
-            self.hub
-                .watch(watcher, viewer, &target, &source)
-                .ok_or_else(|| Failure::rejected(Reject::StreamCap, "Too many subscriptions; end some first"))?
-        } else {
-            self.hub.unwatch(watcher, &target, &source)
-        };
-        view.slot.handle.subscribe_to(uris);
+        if !on {
+            self.hub.unwatch(watcher, &target, &source);
+        } else if !self.hub.watch(watcher, viewer, &target, &source) {
+            return Err(Failure::rejected(Reject::StreamCap, "Too many subscriptions; end some first"));
+        }
+        self.follow(&target);
         Ok(())
     }
 
     /// Stops telling somebody about anything.
     pub fn unwatch_all(&self, watcher: Watcher) {
-        self.subscribe_to(self.hub.unwatch_all(watcher));
+        for target in self.hub.unwatch_all(watcher) {
+            self.follow(&target);
+        }
     }
 
-    /// Makes targets tell of these resources and of no others.
-    fn subscribe_to(&self, left: Vec<(String, Vec<String>)>) {
-        if left.is_empty() {
-            return;
-        }
-        let slots = self.slots();
-        for (target, uris) in left {
-            if let Some(slot) = slots.iter().find(|slot| *slot.name == *target) {
-                slot.handle.subscribe_to(uris);
-            }
+    /// Makes a target tell of what is watched there and of nothing else. The target is the one that runs now, not that of an older
+    /// generation; and of two who change what is watched, the last to come here has seen both.
+    fn follow(&self, target: &str) {
+        let Ok(slots) = self.slots.lock() else { return };
+        if let Some(slot) = slots.iter().find(|slot| *slot.name == *target) {
+            slot.handle.subscribe_to(self.hub.watched_at(target));
         }
     }
 
@@ -569,6 +581,12 @@ impl Drop for Admitted {
     }
 }
 
+/// What hides the secrets that a config gives to a target; it fails only of more than any config can hold.
+fn mask(spec: &TargetSpec) -> Option<Arc<Mask>> {
+    let secrets: Vec<Secret> = spec.transport.secrets().into_iter().map(Secret::new).collect();
+    Mask::new(&secrets).ok().filter(|mask| !mask.is_empty()).map(Arc::new)
+}
+
 /// The targets as they stand, with checked offers; one that is down keeps the offer it had.
 async fn views(slots: &[Arc<Slot>], offers: &mut HashMap<Arc<str>, Arc<CheckedOffer>>) -> Vec<View> {
     let mut views = Vec::with_capacity(slots.len());
@@ -579,7 +597,8 @@ async fn views(slots: &[Arc<Slot>], offers: &mut HashMap<Arc<str>, Arc<CheckedOf
         {
             let (target, offer) = (slot.clone(), offer.clone());
             // Thousands of schemas take a while to check; requests go on meanwhile.
-            let checked = tokio::task::spawn_blocking(move || CheckedOffer::check(&target.name, &target.aliases, offer)).await;
+            let checked =
+                tokio::task::spawn_blocking(move || CheckedOffer::check(&target.name, &target.aliases, offer, target.mask.as_deref())).await;
             if let Ok(checked) = checked {
                 offers.insert(slot.name.clone(), Arc::new(checked));
             }

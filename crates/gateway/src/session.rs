@@ -21,10 +21,11 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::oneshot;
-use transom_protocol::json::Json;
+use transom_protocol::error::shorten;
+use transom_protocol::json::{Json, Kind as JsonKind};
 use transom_protocol::{Era, Id, Revision, RpcError, meta, write};
 use transom_upstream::{Capabilities, SessionKey};
 
@@ -46,6 +47,72 @@ const RESTED: Duration = Duration::from_secs(5);
 const FORGOTTEN: usize = 25;
 /// The longest session id we look at.
 const LONGEST: usize = 1024;
+/// As much of a client's name and of its version goes into a session id, and is shown to rules.
+const NAME: usize = 128;
+/// A `clientInfo` that is larger is told to targets by name and version alone.
+const INFO: usize = 4096;
+/// In place of the length of a name that was not given.
+const ABSENT: u8 = u8::MAX;
+
+/// What a client calls itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// `name`, or its beginning.
+    pub name: String,
+    /// `version`, or its beginning.
+    pub version: String,
+    /// `clientInfo`, JSON, as far as it is known here.
+    pub info: Bytes,
+}
+
+impl Client {
+    /// From its `clientInfo`.
+    pub fn read(info: Json<'_>) -> Client {
+        let (name, version) = Client::names(info);
+        let client = Client::named(name, version);
+        if info.raw().len() > INFO {
+            return client;
+        }
+        // A copy: a slice would keep the whole request for as long as the session lives.
+        Client { info: Bytes::copy_from_slice(info.raw().as_bytes()), ..client }
+    }
+
+    /// Name and version of a `clientInfo`, each as much as a session keeps of it.
+    pub fn names(info: Json<'_>) -> (String, String) {
+        let member = |name| info.get(name).and_then(Json::string).map(|text| shorten(&text, NAME).to_owned()).unwrap_or_default();
+        (member("name"), member("version"))
+    }
+
+    fn named(name: String, version: String) -> Client {
+        let info = format!("{{\"name\":{},\"version\":{}}}", write::quoted(&name), write::quoted(&version)).into();
+        Client { name, version, info }
+    }
+
+    /// As it stands in a session's record.
+    fn write(client: Option<&Client>, record: &mut Vec<u8>) {
+        let Some(client) = client else { return record.push(ABSENT) };
+        for text in [&client.name, &client.version] {
+            record.push(u8::try_from(text.len()).unwrap_or(0));
+            record.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    /// From a session's record, and what comes after it.
+    fn restore(record: &[u8]) -> Option<(Option<Client>, &[u8])> {
+        let text = |record: &'_ [u8]| -> Option<(String, usize)> {
+            let (length, rest) = record.split_first()?;
+            let length = usize::from(*length);
+            Some((std::str::from_utf8(rest.get(..length)?).ok()?.to_owned(), 1 + length))
+        };
+        if let Some((&ABSENT, rest)) = record.split_first() {
+            return Some((None, rest));
+        }
+        let (name, after) = text(record)?;
+        let rest = record.get(after..)?;
+        let (version, after) = text(rest)?;
+        Some((Some(Client::named(name, version)), rest.get(after..)?))
+    }
+}
 
 /// One legacy session on this replica.
 pub struct Session {
@@ -53,8 +120,7 @@ pub struct Session {
     pub key: SessionKey,
     /// The revision agreed on.
     pub revision: Revision,
-    /// Its `clientInfo`, JSON.
-    pub client_info: Option<Bytes>,
+    client: OnceLock<Client>,
     abilities: AtomicU8,
     principal: String,
     level: Mutex<Option<Bytes>>,
@@ -74,7 +140,7 @@ impl Session {
         key: SessionKey,
         revision: Revision,
         abilities: Abilities,
-        client_info: Option<Bytes>,
+        client: Option<Client>,
         principal: &Principal,
         shelf: Arc<Shelf>,
     ) -> Session {
@@ -82,7 +148,7 @@ impl Session {
             key,
             revision,
             abilities: AtomicU8::new(abilities.bits()),
-            client_info,
+            client: client.map_or_else(OnceLock::new, OnceLock::from),
             principal: principal.key().to_owned(),
             level: Mutex::default(),
             ready: AtomicBool::new(false),
@@ -97,6 +163,11 @@ impl Session {
     /// What the client can do for servers.
     pub fn abilities(&self) -> Abilities {
         Abilities::from_bits(self.abilities.load(Relaxed))
+    }
+
+    /// What its client calls itself, once that is known.
+    pub fn client(&self) -> Option<&Client> {
+        self.client.get()
     }
 
     /// The log level it asked for, a JSON string.
@@ -234,20 +305,15 @@ impl Sessions {
     }
 
     /// A new session and its id; `None` if there is no room.
-    pub fn create(
-        &self,
-        revision: Revision,
-        abilities: Abilities,
-        client_info: Option<Bytes>,
-        principal: &Principal,
-    ) -> Option<(String, Arc<Session>)> {
+    pub fn create(&self, revision: Revision, abilities: Abilities, client: Option<Client>, principal: &Principal) -> Option<(String, Arc<Session>)> {
         let key = SessionKey(rand::random());
-        let mut record = vec![1, revision as u8, abilities.bits()];
+        let mut record = vec![2, revision as u8, abilities.bits()];
         record.extend_from_slice(&(unix_now() + LIFETIME.as_secs()).to_le_bytes());
         record.extend_from_slice(&key.0.to_le_bytes());
+        Client::write(client.as_ref(), &mut record);
         record.extend_from_slice(principal.key().as_bytes());
         let token = self.seal.seal(PURPOSE, &record)?;
-        let session = Arc::new(Session::new(key, revision, abilities, client_info, principal, Shelf::new(self.replayed.clone())));
+        let session = Arc::new(Session::new(key, revision, abilities, client, principal, Shelf::new(self.replayed.clone())));
         self.insert(token.clone(), session.clone(), principal).then_some((token, session))
     }
 
@@ -274,19 +340,20 @@ impl Sessions {
             session.touch();
             return Opened::Yes(session.clone());
         }
-        let Some((key, revision, abilities)) = self.read(token, principal) else { return Opened::Unknown };
+        let Some((key, revision, abilities, client)) = self.read(token, principal) else { return Opened::Unknown };
         if self.ended.lock().is_ok_and(|ended| ended.0.contains(&key.0)) {
             return Opened::Unknown;
         }
-        let session = Arc::new(Session::new(key, revision, abilities, None, principal, Shelf::new(self.replayed.clone())));
+        let session = Arc::new(Session::new(key, revision, abilities, client, principal, Shelf::new(self.replayed.clone())));
         session.ready.store(true, Relaxed);
         if self.insert(token.to_owned(), session.clone(), principal) { Opened::Yes(session) } else { Opened::Full }
     }
 
-    fn read(&self, token: &str, principal: &Principal) -> Option<(SessionKey, Revision, Abilities)> {
+    fn read(&self, token: &str, principal: &Principal) -> Option<(SessionKey, Revision, Abilities, Option<Client>)> {
         let record = (token.len() <= LONGEST).then(|| self.seal.open(PURPOSE, token))??;
-        let (head, owner) = record.split_at_checked(27)?;
-        let (&[1, revision, abilities], rest) = head.split_first_chunk::<3>()? else { return None };
+        let (head, rest) = record.split_at_checked(27)?;
+        let (client, owner) = Client::restore(rest)?;
+        let (&[2, revision, abilities], rest) = head.split_first_chunk::<3>()? else { return None };
         let (expiry, key) = rest.split_first_chunk::<8>()?;
         let key = u128::from_le_bytes(key.try_into().ok()?);
         let revision = Revision::ALL.into_iter().find(|r| *r as u8 == revision)?;
@@ -294,6 +361,7 @@ impl Sessions {
             SessionKey(key),
             revision,
             Abilities::from_bits(abilities),
+            client,
         ))
     }
 
@@ -385,9 +453,9 @@ impl SessionStage {
     }
 
     /// What a handshake tells of the targets, as far as this client may know of them.
-    fn instructions(&self, context: &Context) -> Option<String> {
+    fn instructions(&self, context: &Context, session: Option<&Session>) -> Option<String> {
         let policy = self.runtime.policy.load();
-        let viewer = crate::authorize::viewer(&policy, context, None);
+        let viewer = crate::authorize::viewer(&policy, context, session);
         instructions(&policy.sight(&context.generation, &viewer, &self.runtime.metrics), context.scope.server.as_deref())
     }
 
@@ -513,21 +581,25 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
             Control::Initialize { requested, params } => {
                 let revision = negotiated(&requested);
                 let json = params.json();
-                // A copy: a slice would keep the whole request for as long as the session lives.
-                let client_info =
-                    json.get("clientInfo").filter(|info| info.raw().len() <= 4096).map(|info| Bytes::copy_from_slice(info.raw().as_bytes()));
+                let client = json.get("clientInfo").filter(|info| info.kind() == JsonKind::Object).map(Client::read);
                 let abilities = Abilities::read(json.get("capabilities"));
                 if let Some(session) = &context.attached {
                     session.abilities.store(abilities.bits(), Relaxed);
-                    return Ok(Answer::Result(initialize_result(&context.generation, self.instructions(&context), revision)));
+                    if let Some(client) = client
+                        && session.client.set(client).is_ok()
+                    {
+                        // Its stream was opened before anybody knew who reads it.
+                        self.runtime.hub.introduce(session.key, &self.viewer(&context, Some(session)));
+                    }
+                    return Ok(Answer::Result(initialize_result(&context.generation, self.instructions(&context, Some(session)), revision)));
                 }
-                let create = || self.runtime.sessions.create(revision, abilities, client_info.clone(), &principal);
+                let create = || self.runtime.sessions.create(revision, abilities, client.clone(), &principal);
                 let created = match create() {
                     None if self.make_room(&principal) => create(),
                     created => created,
                 };
-                let (token, _) = created.ok_or_else(|| Failure::rejected(Reject::SessionCap, "Too many sessions; try again later"))?;
-                Ok(Answer::Session(initialize_result(&context.generation, self.instructions(&context), revision), token))
+                let (token, session) = created.ok_or_else(|| Failure::rejected(Reject::SessionCap, "Too many sessions; try again later"))?;
+                Ok(Answer::Session(initialize_result(&context.generation, self.instructions(&context, Some(&session)), revision), token))
             }
             Control::Ping => Ok(Answer::Result(Bytes::from_static(b"{}"))),
             Control::SetLevel(level) => {
@@ -543,7 +615,7 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
             }
             Control::Discover => {
                 let public = self.runtime.policy.load().allows_all();
-                Ok(Answer::Result(discover_result(&context.generation, self.instructions(&context), public)))
+                Ok(Answer::Result(discover_result(&context.generation, self.instructions(&context, None), public)))
             }
             Control::Cancelled(id) => {
                 if let Some(session) = session
@@ -573,13 +645,17 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                 self.runtime.watch(&context.generation, &viewer, Watcher::Session(session.key), &uri, on)?;
                 Ok(Answer::Result(Bytes::from_static(b"{}")))
             }
-            Control::Listen(wants) => {
+            Control::Listen(mut wants) => {
                 if era == Era::Legacy && session.is_none() {
                     return Err(Failure::rejected(Reject::MethodNotAllowed, "GET needs a session: send initialize first"));
                 }
-                let uris = wants.uris.clone();
-                let subscription = wants.subscription.clone();
-                let first = subscription.as_ref().map(|id| acknowledgement(id, &wants));
+                let (asked, subscription) = (std::mem::take(&mut wants.uris), wants.subscription.clone());
+                if subscription.is_some() {
+                    let can = offered(&context.generation);
+                    wants.prompts &= can.prompts;
+                    wants.resources &= can.resources;
+                }
+                let mut honoured = wants.clone();
                 let last = subscription.as_ref().map(|id| {
                     let result =
                         format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{}\":{}}}}}", meta::SUBSCRIPTION_ID, String::from_utf8_lossy(id.raw()));
@@ -589,12 +665,12 @@ impl<N: Send + Sync + 'static> Stage<Identified<Control>, N> for SessionStage {
                 let stream = self.runtime.hub.open(wants, session.map(|session| session.key), context.scope.clone(), viewer.clone());
                 let stream = stream.ok_or_else(|| Failure::rejected(Reject::StreamCap, "Too many streams; try again later"))?;
                 let watcher = stream.watcher();
-                let listening =
-                    Listening { stream, first, last, validity: self.runtime.authentication.validity(&principal), runtime: self.runtime.clone() };
-                for uri in uris {
-                    // A resource nobody offers is not an error of the subscription; it just never changes.
-                    let _ = self.runtime.watch(&context.generation, &viewer, watcher, &uri, true);
-                }
+                let validity = self.runtime.authentication.validity(&principal);
+                let mut listening = Listening { stream, first: None, last, validity, runtime: self.runtime.clone() };
+                // A resource nobody offers is not an error of the subscription; the client is told that it hears nothing of it.
+                honoured.uris = asked;
+                honoured.uris.retain(|uri| self.runtime.watch(&context.generation, &viewer, watcher, uri, true).is_ok());
+                listening.first = subscription.map(|id| acknowledgement(&id, &honoured));
                 Ok(Answer::Stream(listening))
             }
             Control::Tasks => {
@@ -654,12 +730,18 @@ fn acknowledgement(id: &Id, wants: &crate::hub::Wants) -> Bytes {
 /// Who we are, on both eras' handshakes.
 pub const SERVER_INFO: &str = concat!(r#"{"name":"transom","title":"Transom MCP gateway","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
-fn capabilities(generation: &Generation, revision: Revision) -> String {
-    let mut can = generation.capabilities;
-    if generation.number == 0 {
+/// What we say we can do.
+fn offered(generation: &Generation) -> Capabilities {
+    let can = generation.capabilities;
+    match generation.number {
         // Nobody knows yet what the targets can do; better to be asked in vain than not at all.
-        can = Capabilities { tools: true, prompts: true, resources: true, subscribe: true, completions: true, logging: true, ..can };
+        0 => Capabilities { tools: true, prompts: true, resources: true, subscribe: true, completions: true, logging: true, ..can },
+        _ => can,
     }
+}
+
+fn capabilities(generation: &Generation, revision: Revision) -> String {
+    let can = offered(generation);
     let mut members = vec![r#""tools":{"listChanged":true}"#];
     if can.prompts {
         members.push(r#""prompts":{"listChanged":true}"#);
@@ -699,7 +781,7 @@ fn instructions(sight: &Sight<'_>, server: Option<&str>) -> Option<String> {
         .views()
         .iter()
         .filter(|view| view.available() && sight.sees_target(&view.slot.name))
-        .filter_map(|view| Some((&*view.slot.name, view.offer.as_ref()?.offer.instructions.as_deref()?)))
+        .filter_map(|view| Some((&*view.slot.name, view.offer.as_ref()?.instructions.as_deref()?)))
         .collect();
     let said = match said.as_slice() {
         [] => None,
@@ -711,7 +793,7 @@ fn instructions(sight: &Sight<'_>, server: Option<&str>) -> Option<String> {
         (Some(short), None) => short.to_owned(),
         (Some(short), Some(said)) => format!("{short}\n\n{said}"),
     };
-    Some(transom_protocol::error::shorten(&text, LONGEST).to_owned())
+    Some(shorten(&text, LONGEST).to_owned())
 }
 
 fn initialize_result(generation: &Generation, instructions: Option<String>, revision: Revision) -> Bytes {

@@ -178,12 +178,16 @@ impl Virtualize {
             _ => {}
         }
         let mask = named.context.generation.mask(&slot.name).cloned();
+        let reading = (method == Method::ReadResource).then(|| named.context.generation.clone());
         let result = match self.send(named, prepared, next).await? {
             Outcome::Passing(question) => return Ok(question),
             Outcome::Result(result) => result,
         };
         let result = self.masked(mask.as_deref(), &slot.name, result);
-        Ok(if method == Method::ReadResource { crate::resources::exposed_contents(&slot.name, &result) } else { result })
+        Ok(match reading {
+            Some(generation) => crate::resources::exposed_contents(&generation, &slot.name, &result),
+            None => result,
+        })
     }
 
     /// Sends a call to its target. A question that comes back instead of a result is sealed, so that only this principal can

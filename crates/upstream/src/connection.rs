@@ -1,9 +1,10 @@
 //! One connection in service: a link to the target and what the target said about itself.
 
+use crate::body::Events;
 use crate::call::{Call, CallError};
 use crate::deadline::Deadline;
 use crate::down::Down;
-use crate::ears::Ears;
+use crate::ears::{Ears, fault};
 use crate::failure::{Answer, Failure};
 use crate::handshake::{self, Server};
 use crate::http_link::{Ask, HttpLink};
@@ -14,7 +15,9 @@ use crate::road::Road;
 use crate::stdio::ChildHandle;
 use crate::tuning::Tuning;
 use bytes::Bytes;
+use http::HeaderValue;
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -75,6 +78,11 @@ impl Connection {
             Link::Child(mux, _) | Link::Sse(mux, _) => mux.ask(ident, body, road, deadline, true).await,
         };
         match answer {
+            // A result of MCP is an object; a success made of anything else would be our invention.
+            Ok(Ok(result)) if result.first() != Some(&b'{') => {
+                self.ears().fault(fault::INVALID_REPLY);
+                Err(CallError::Invalid("a result that is no object".into()))
+            }
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(CallError::Refused(error)),
             Err(failure) => Err(failure.into_call_error(call.timeout)),
@@ -169,19 +177,29 @@ impl Connection {
 
     async fn keep_http_stream(&self, link: &HttpLink, ears: &Ears) -> std::convert::Infallible {
         let mut renewals = link.renewals();
-        let mut has_stream = true;
+        let (mut has_stream, mut again) = (true, false);
+        let mut last: Option<HeaderValue> = None;
         let mut pause = StreamPause::new(&self.tuning);
         loop {
             let began = Instant::now();
             let listen = async {
                 if has_stream {
-                    match link.open_stream().await {
-                        Ok(Some(events)) => {
-                            link.listen(events).await;
+                    let place = last.take();
+                    match self.opened(link.open_stream(place.as_ref()), ears, again).await {
+                        Ok(Some(mut events)) => {
+                            link.listen(&mut events).await;
+                            // A place after which the stream ends as soon as it began leads nowhere.
+                            let kept = place.filter(|_| began.elapsed() >= self.tuning.stream_pause);
+                            last = events.bookmark().and_then(|bookmark| HeaderValue::from_maybe_shared(bookmark.last).ok()).or(kept);
                             return true;
                         }
+                        // It may be the place that it does not know.
+                        Ok(None) if place.is_some() => return true,
                         Ok(None) => {}
-                        Err(_) => return true,
+                        Err(_) => {
+                            last = place;
+                            return true;
+                        }
                     }
                 }
                 link.watch().await;
@@ -193,22 +211,24 @@ impl Connection {
                     ears.suspect.notify_one();
                     pause.rest(link, ears, had_stream, began).await;
                 }
-                _ = renewals.changed() => has_stream = true,
+                // A place in a stream of the old session means nothing in the new one.
+                _ = renewals.changed() => (has_stream, last) = (true, None),
             }
+            again = true;
         }
     }
 
     async fn keep_http_subscription(&self, link: &HttpLink, ears: &Ears, wanted: &mut Wanted) -> std::convert::Infallible {
-        let mut has_stream = true;
+        let (mut has_stream, mut again) = (true, false);
         let mut pause = StreamPause::new(&self.tuning);
         loop {
             let began = Instant::now();
             let uris = wanted.borrow_and_update().clone();
             let listen = async {
                 if has_stream && let Some((ident, body)) = self.subscription(&uris) {
-                    match link.open_subscription(ident, body).await {
+                    match self.opened(link.open_subscription(ident, body), ears, again).await {
                         // A server with nothing to say on it ends the stream at once and in good order.
-                        Ok(Some(events)) => return !(link.listen(events).await && began.elapsed() < self.tuning.stream_pause),
+                        Ok(Some(mut events)) => return !(link.listen(&mut events).await && began.elapsed() < self.tuning.stream_pause),
                         Ok(None) => {}
                         Err(_) => return true,
                     }
@@ -224,15 +244,41 @@ impl Connection {
                 }
                 Ok(()) = wanted.changed() => has_stream = true,
             }
+            again = self.server.announces.any();
+        }
+    }
+
+    /// A stream that is being opened. What was announced while there was none is lost, so if there was one before, the
+    /// lists are asked for again as soon as the next change will be heard. A head that is late comes with the first event,
+    /// and the stream is there before it.
+    async fn opened(
+        &self,
+        opening: impl Future<Output = Result<Option<Events>, Failure>>,
+        ears: &Ears,
+        again: bool,
+    ) -> Result<Option<Events>, Failure> {
+        let mut opening = pin!(opening);
+        let in_time = timeout(self.tuning.stream_pause, &mut opening).await;
+        if again && matches!(in_time, Ok(Ok(Some(_))) | Err(_)) {
+            ears.stale.notify_one();
+        }
+        match in_time {
+            Ok(opened) => opened,
+            Err(_) => opening.await,
         }
     }
 
     async fn keep_subscription(&self, mux: &Arc<Mux>, wanted: &mut Wanted) -> std::convert::Infallible {
         const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+        let mut again = false;
         loop {
             let uris = wanted.borrow_and_update().clone();
             let listen = async {
                 if let Some((ident, body)) = self.subscription(&uris) {
+                    if again {
+                        // As with streams of HTTP; what is asked next is read after this request.
+                        mux.ears.stale.notify_one();
+                    }
                     let answer = mux.ask(ident, body, Road::nowhere(ident), Deadline::after(FOREVER), true).await;
                     if matches!(answer, Ok(Ok(_))) {
                         sleep(self.tuning.stream_pause + jitter(self.tuning.stream_pause)).await;
@@ -246,6 +292,7 @@ impl Connection {
                 () = listen => {}
                 Ok(()) = wanted.changed() => {}
             }
+            again = self.server.announces.any();
         }
     }
 

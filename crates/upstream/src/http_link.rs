@@ -432,8 +432,12 @@ impl HttpLink {
     ///
     /// Some servers send the head of a stream with its first event, so there is no limit to this wait; if the server
     /// goes, it ends.
-    pub(crate) async fn open_stream(&self) -> Result<Option<Events>, Failure> {
-        opened(self.client.send(self.stream_request()).await?, self.tuning.message)
+    pub(crate) async fn open_stream(&self, last: Option<&HeaderValue>) -> Result<Option<Events>, Failure> {
+        let mut request = self.stream_request();
+        if let Some(last) = last {
+            request.headers_mut().insert(LAST_EVENT_ID, last.clone());
+        }
+        opened(self.client.send(request).await?, self.tuning.message)
     }
 
     /// Opens a modern subscription. `None`: the server has none to offer.
@@ -444,7 +448,7 @@ impl HttpLink {
     }
 
     /// Reads a stream that belongs to no call, to its end. `true`: the server ended it in good order.
-    pub(crate) async fn listen(&self, mut events: Events) -> bool {
+    pub(crate) async fn listen(&self, events: &mut Events) -> bool {
         while let Ok(Some(event)) = events.next().await {
             if event.data.is_empty() || !(event.name.is_empty() || event.name == "message") {
                 continue;

@@ -260,7 +260,8 @@ impl Mux {
                 None => self.ears.fault(fault::UNKNOWN_TOKEN),
             }
         } else if self.audience.private {
-            for waiter in pending.waiters.values_mut() {
+            // It does not say which call it is about; told to each of them it would be heard more than once.
+            if let Some((_, waiter)) = pending.oldest_with_client() {
                 waiter.road.pass(bytes.clone(), &self.ears);
             }
         } else {
@@ -307,8 +308,7 @@ impl Mux {
             return Err(refusal());
         }
         let mut pending = self.pending();
-        let oldest = pending.waiters.iter_mut().filter(|(_, waiter)| waiter.road.has_client()).min_by_key(|(_, waiter)| waiter.since);
-        let Some((ident, waiter)) = oldest else { return Err(refusal()) };
+        let Some((ident, waiter)) = pending.oldest_with_client() else { return Err(refusal()) };
         if self.questions.fetch_add(1, Ordering::Relaxed) >= OPEN_QUESTIONS {
             self.questions.fetch_sub(1, Ordering::Relaxed);
             return Err(refusal());
@@ -317,7 +317,7 @@ impl Mux {
             self.questions.fetch_sub(1, Ordering::Relaxed);
         })?;
         waiter.asking = true;
-        Ok((*ident, pledge))
+        Ok((ident, pledge))
     }
 
     /// A line too long to read began at this time: whoever waited then may wait for it, and it will never come.
@@ -386,6 +386,12 @@ impl Pending {
             self.given_up.pop_front();
         }
         self.given_up.push_back(ident);
+    }
+
+    /// Who hears what a server says without naming a call.
+    fn oldest_with_client(&mut self) -> Option<(Ident, &mut Waiter)> {
+        let listened_to = self.waiters.iter_mut().filter(|(_, waiter)| waiter.road.has_client());
+        listened_to.min_by_key(|(_, waiter)| waiter.since).map(|(ident, waiter)| (*ident, waiter))
     }
 }
 

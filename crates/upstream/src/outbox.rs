@@ -24,6 +24,15 @@ pub enum FromTarget {
     },
 }
 
+impl FromTarget {
+    fn size(&self) -> usize {
+        match self {
+            FromTarget::Notification(message) => message.len(),
+            FromTarget::Request { method, params, .. } => method.len() + params.len(),
+        }
+    }
+}
+
 /// A bounded queue from a call to whoever writes to its client. A full queue drops notifications and counts them.
 #[derive(Debug, Default)]
 pub struct Outbox {
@@ -33,6 +42,8 @@ pub struct Outbox {
 #[derive(Debug, Default)]
 struct Inner {
     queue: VecDeque<FromTarget>,
+    /// Of all that is in the queue.
+    bytes: usize,
     waker: Option<Waker>,
     dropped: u64,
     /// Nobody will answer questions.
@@ -40,6 +51,20 @@ struct Inner {
 }
 
 const CAPACITY: usize = 64;
+/// What may wait together. A message that is larger passes when it waits alone.
+const BYTES: usize = 4 << 20;
+
+impl Inner {
+    fn is_full_for(&self, message: &FromTarget) -> bool {
+        self.queue.len() >= CAPACITY || (!self.queue.is_empty() && self.bytes + message.size() > BYTES)
+    }
+
+    fn pop(&mut self) -> Option<FromTarget> {
+        let message = self.queue.pop_front()?;
+        self.bytes -= message.size();
+        Some(message)
+    }
+}
 
 impl Outbox {
     /// For a request whose client cannot be asked anything: questions find no room.
@@ -54,6 +79,7 @@ impl Outbox {
         if let Ok(mut inner) = self.inner.lock() {
             inner.deaf = true;
             inner.queue.retain(|message| matches!(message, FromTarget::Notification(_)));
+            inner.bytes = inner.queue.iter().map(FromTarget::size).sum();
         }
     }
 
@@ -63,10 +89,11 @@ impl Outbox {
         if inner.deaf && matches!(message, FromTarget::Request { .. }) {
             return false;
         }
-        if inner.queue.len() >= CAPACITY {
+        if inner.is_full_for(&message) {
             inner.dropped += 1;
             return false;
         }
+        inner.bytes += message.size();
         inner.queue.push_back(message);
         let waker = inner.waker.take();
         drop(inner);
@@ -78,14 +105,14 @@ impl Outbox {
 
     /// The next message, if one is there.
     pub fn try_next(&self) -> Option<FromTarget> {
-        self.inner.lock().ok()?.queue.pop_front()
+        self.inner.lock().ok()?.pop()
     }
 
     /// Waits for the next message. One reader at a time.
     pub async fn next(&self) -> FromTarget {
         poll_fn(|cx| {
             let Ok(mut inner) = self.inner.lock() else { return Poll::Pending };
-            match inner.queue.pop_front() {
+            match inner.pop() {
                 Some(message) => Poll::Ready(message),
                 None => {
                     inner.waker = Some(cx.waker().clone());
@@ -99,5 +126,36 @@ impl Outbox {
     /// How many messages found no room.
     pub fn dropped(&self) -> u64 {
         self.inner.lock().map_or(0, |inner| inner.dropped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn large() -> FromTarget {
+        FromTarget::Notification(Bytes::from(vec![b'x'; BYTES / 3]))
+    }
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes_and_what_was_taken_counts_no_more() {
+        let outbox = Outbox::default();
+        let passed = (0..10).filter(|_| outbox.push(large())).count();
+        assert_eq!((passed, outbox.dropped()), (3, 7));
+        assert!(outbox.try_next().is_some());
+        assert!(outbox.push(large()));
+        while outbox.try_next().is_some() {}
+        assert!(outbox.push(FromTarget::Notification(Bytes::from(vec![b'x'; 2 * BYTES]))), "alone it passes, however large");
+        assert!(!outbox.push(large()), "and nothing beside it");
+    }
+
+    #[test]
+    fn questions_that_were_given_up_make_room() {
+        let outbox = Outbox::default();
+        let question = FromTarget::Request { method: "roots/list".into(), params: Bytes::from(vec![b' '; BYTES]), answer: oneshot::channel().0 };
+        assert!(outbox.push(question));
+        assert!(!outbox.push(large()));
+        outbox.go_deaf();
+        assert!(outbox.push(large()) && outbox.push(large()));
     }
 }

@@ -6,17 +6,26 @@ use std::time::Duration;
 
 /// A text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret {
+    text: String,
+    /// Whether it stands in the config as it is, and tells nobody anything.
+    plain: bool,
+}
 
 impl Secret {
     /// Wraps a resolved value.
     pub fn new(value: impl Into<String>) -> Secret {
-        Secret(value.into())
+        Secret { text: value.into(), plain: false }
+    }
+
+    /// Wraps a value that nobody has to be kept from: it is not looked for in what a target answers.
+    pub fn plain(value: impl Into<String>) -> Secret {
+        Secret { text: value.into(), plain: true }
     }
 
     /// The value, for the one place entitled to it.
     pub fn expose(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
@@ -110,6 +119,16 @@ impl Transport {
             Transport::Stdio { .. } => None,
             Transport::Http { url, .. } | Transport::Sse { url, .. } => Some(url),
         }
+    }
+
+    /// What is given to it and may not come back from it: values, and of credentials also the part without the scheme.
+    pub fn secrets(&self) -> Vec<&str> {
+        let given: Vec<&Secret> = match self {
+            Transport::Stdio { env, .. } => env.iter().map(|(_, value)| value).collect(),
+            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => headers.iter().map(|(_, value)| value).collect(),
+        };
+        let secret = given.into_iter().filter(|value| !value.plain).map(Secret::expose);
+        secret.flat_map(|text| std::iter::once(text).chain(text.split_once(' ').map(|(_, rest)| rest.trim()))).collect()
     }
 
     /// The value of the metric label `network_transport`.

@@ -456,6 +456,15 @@ async fn a_reply_that_cannot_be_passed_on_is_an_error_of_its_own() {
             "other" => json(http::StatusCode::OK, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#.into()),
             "both" => json(http::StatusCode::OK, format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}},"error":{{}}}}"#, got.id())),
             "surrogate" => got.result(r#""\ud800""#),
+            "null" => got.result("null"),
+            "list" => got.result("[1]"),
+            "string" => got.result(r#""x""#),
+            "number" => got.result("5"),
+            "event" => {
+                let (feed, answer) = events();
+                feed.send(event(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":null}}"#, got.id()))).unwrap();
+                answer
+            }
             "html" => {
                 let mut answer = empty(200);
                 answer.headers_mut().insert("content-type", "text/html".parse().unwrap());
@@ -467,7 +476,7 @@ async fn a_reply_that_cannot_be_passed_on_is_an_error_of_its_own() {
     .await;
     let subject = Subject::start(spec("odd", http(&server.url())), Tuning { message: 1 << 20, ..quick() });
     subject.connected().await;
-    for name in ["text", "deep", "large", "other", "both", "surrogate", "html", "nothing"] {
+    for name in ["text", "deep", "large", "other", "both", "surrogate", "html", "nothing", "null", "list", "string", "number", "event"] {
         assert!(matches!(subject.call(name, "{}").await, Err(CallError::Invalid(_))), "{name}");
     }
     assert_eq!(subject.state().status, Status::Connected);
@@ -553,6 +562,118 @@ async fn a_changed_list_is_fetched_once_however_often_it_is_announced() {
     eventually("listening again", || feeds.lock().unwrap().len() == 1).await;
     assert_eq!(subject.state().status, Status::Connected);
     assert!(server.count("ping") >= 1);
+}
+
+/// A server of one era whose listening streams the test holds, and whose only tool is named by a number.
+async fn streaming(era: Era) -> (Server, Arc<std::sync::Mutex<Vec<tokio::sync::mpsc::UnboundedSender<String>>>>, Arc<AtomicUsize>) {
+    let (feeds, version) = (Arc::new(std::sync::Mutex::new(vec![])), Arc::new(AtomicUsize::new(0)));
+    let (given, current) = (feeds.clone(), version.clone());
+    let discovered = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}"#;
+    let server = Server::start(move |got: Got| {
+        let (given, current) = (given.clone(), current.clone());
+        async move {
+            if got.method == http::Method::GET || got.rpc() == "subscriptions/listen" {
+                let (feed, answer) = events();
+                given.lock().unwrap().push(feed);
+                return answer;
+            }
+            match got.rpc().as_str() {
+                "tools/list" => got.result(&format!(r#"{{"tools":[{{"name":"v{}"}}]}}"#, current.load(Ordering::SeqCst))),
+                "server/discover" if era == Era::Modern => got.result(discovered),
+                _ => legacy(&got).unwrap(),
+            }
+        }
+    })
+    .await;
+    (server, feeds, version)
+}
+
+// N20: nobody heard what was announced while there was no stream.
+#[tokio::test]
+async fn a_list_that_changed_while_there_was_no_stream_is_fetched_once_there_is_one_again() {
+    for era in [Era::Legacy, Era::Modern] {
+        let (server, feeds, version) = streaming(era).await;
+        let subject = Subject::start(spec("resting", http(&server.url())), quick());
+        subject.connected().await;
+        eventually("listening", || feeds.lock().unwrap().len() == 1).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(server.count("tools/list"), 1, "the first stream follows the listing at once");
+        // Older than `stream_pause`, so that it did not end as soon as it began.
+        feeds.lock().unwrap().clear();
+        version.store(1, Ordering::SeqCst);
+        subject.until("changed", |state| state.offer.as_ref().is_some_and(|offer| offer.tools[0].name == "v1")).await;
+        assert_eq!(feeds.lock().unwrap().len(), 1, "listening again");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_again_and_again_makes_no_more_lists_than_a_flood_of_announcements() {
+    for era in [Era::Legacy, Era::Modern] {
+        let (server, feeds, _) = streaming(era).await;
+        let tuning = Tuning { refresh_pause: Duration::from_millis(400), stream_pause: Duration::from_millis(2), ..quick() };
+        let subject = Subject::start(spec("flapping", http(&server.url())), tuning);
+        subject.connected().await;
+        let (begin, mut streams) = (Instant::now(), 0);
+        while begin.elapsed() < Duration::from_secs(1) {
+            let ended = std::mem::take(&mut *feeds.lock().unwrap());
+            streams += ended.len();
+            // Alive for longer than `stream_pause`.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(streams >= 8, "{streams}");
+        assert!((2..=4).contains(&server.count("tools/list")), "{} lists for {streams} streams", server.count("tools/list"));
+    }
+}
+
+// 2025-11-25, transports: a broken stream may be resumed after the last event that came.
+#[tokio::test]
+async fn a_stream_with_event_ids_is_opened_again_after_the_last_one() {
+    let (server, feeds, _) = streaming(Era::Legacy).await;
+    let subject = Subject::start(spec("numbered", http(&server.url())), quick());
+    subject.connected().await;
+    let gets = || server.got.lock().unwrap().iter().filter(|got| got.method == http::Method::GET).map(|got| got.header("last-event-id")).collect();
+    for id in ["7", "8"] {
+        eventually("listening", || feeds.lock().unwrap().len() == 1).await;
+        feeds.lock().unwrap()[0].send(format!("id: {id}\n{}", event(r#"{"jsonrpc":"2.0","method":"notifications/message"}"#))).unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        feeds.lock().unwrap().clear();
+    }
+    eventually("listening", || feeds.lock().unwrap().len() == 1).await;
+    let gets: Vec<Option<String>> = gets();
+    assert_eq!(gets, [None, Some("7".into()), Some("8".into())]);
+}
+
+// A place that leads nowhere costs what was said meanwhile, not the stream.
+#[tokio::test]
+async fn a_stream_that_cannot_be_resumed_is_opened_without_a_place() {
+    for refuses in [true, false] {
+        let streams = Arc::new(std::sync::Mutex::new(vec![]));
+        let given = streams.clone();
+        let server = Server::start(move |got: Got| {
+            let given = given.clone();
+            async move {
+                match (got.method.clone(), got.header("last-event-id")) {
+                    (http::Method::GET, Some(_)) if refuses => empty(400),
+                    // One that ends at once.
+                    (http::Method::GET, Some(_)) => events().1,
+                    (http::Method::GET, None) => {
+                        let (feed, answer) = events();
+                        given.lock().unwrap().push(feed);
+                        answer
+                    }
+                    _ => legacy(&got).unwrap(),
+                }
+            }
+        })
+        .await;
+        let subject = Subject::start(spec("forgetful", http(&server.url())), quick());
+        subject.connected().await;
+        eventually("listening", || streams.lock().unwrap().len() == 1).await;
+        streams.lock().unwrap()[0].send(format!("id: 7\n{}", event(r#"{"jsonrpc":"2.0","method":"notifications/message"}"#))).unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        streams.lock().unwrap().clear();
+        eventually("listening again", || streams.lock().unwrap().len() == 1).await;
+    }
 }
 
 #[tokio::test]
@@ -642,8 +763,10 @@ async fn a_legacy_sse_server_is_found_and_used_and_kept_at_its_origin() {
         // the stream is the connection
         *feeds.lock().unwrap() = None;
         let begin = Instant::now();
-        subject.down().await;
+        // It may be back before anybody looks.
+        let state = subject.until("lost", |state| state.restarts == 1).await;
         assert!(begin.elapsed() < Duration::from_millis(500));
+        assert_eq!(state.last_error.as_deref(), Some("the event stream ended"));
         subject.connected().await;
         subject.target.close().await;
     }
@@ -771,7 +894,7 @@ async fn each_client_session_has_a_session_of_its_own_at_the_target() {
             }
             match legacy(&got) {
                 Some(answer) => answer,
-                None => got.result(&format!("{:?}", got.header("mcp-session-id").unwrap())),
+                None => got.result(&format!(r#"{{"session":{:?}}}"#, got.header("mcp-session-id").unwrap())),
             }
         }
     })
@@ -788,7 +911,8 @@ async fn each_client_session_has_a_session_of_its_own_at_the_target() {
     subject.target.end_session(SessionKey(1));
     let ended = |id: &[u8]| {
         let got = server.got.lock().unwrap();
-        got.iter().any(|got| got.method == http::Method::DELETE && format!("{:?}", got.header("mcp-session-id").unwrap()).as_bytes() == id)
+        got.iter()
+            .any(|got| got.method == http::Method::DELETE && format!(r#"{{"session":{:?}}}"#, got.header("mcp-session-id").unwrap()).as_bytes() == id)
     };
     eventually("ended", || ended(&a)).await;
     assert!(!ended(&b));

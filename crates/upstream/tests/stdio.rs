@@ -104,6 +104,11 @@ for line in sys.stdin:
                 send({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": n}})
             send({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "someone", "progress": 1}})
             answer(m, {})
+        elif name == "null":
+            answer(m, None)
+        elif name == "log":
+            send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "said once"}})
+            answer(m, {})
         elif name == "ask":
             send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "secret of a session"}})
             send({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "sure?"}})
@@ -365,7 +370,7 @@ async fn answers_nobody_asked_for_are_dropped_and_too_many_end_the_connection() 
     subject.call("twice", "{}").await.unwrap();
     subject.call("echo", "{}").await.unwrap();
     assert_eq!(subject.host.count("unknown_id"), 1);
-    for name in ["both", "deep"] {
+    for name in ["both", "deep", "null"] {
         assert!(matches!(subject.call(name, "{}").await, Err(CallError::Invalid(_))), "{name}");
     }
     let _either = subject.call("others", r#"{"n":9}"#).await;
@@ -412,6 +417,33 @@ async fn a_shared_child_asks_nobody_and_a_private_one_its_own_client() {
     };
     let (result, ()) = tokio::join!(private.target.call(request), client);
     assert!(result.unwrap().windows(6).any(|part| part == b"accept"));
+}
+
+// A child does not say which call a message is about, and a client that gets it twice cannot tell it from two.
+#[tokio::test]
+async fn what_a_private_child_says_goes_to_the_oldest_call_that_someone_listens_to_and_to_no_other() {
+    let subject = Subject::start(TargetSpec { sessions: Sessions::PerSession, ..server(&[]) }, quick());
+    subject.connected().await;
+    let in_session = |name: &str| {
+        let (mut request, outbox) = listened(name, "{}", "1");
+        request.caller.session = Some(SessionKey(1));
+        (request, outbox)
+    };
+    let (mut deaf, _) = in_session("hang");
+    deaf.outbox = None;
+    let (older, older_outbox) = in_session("hang");
+    let (younger, younger_outbox) = in_session("log");
+    let mut running = Vec::new();
+    for request in [deaf, older] {
+        let target = subject.target.clone();
+        running.push(tokio::spawn(async move { target.call(request).await }));
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
+    subject.target.call(younger).await.unwrap();
+    assert!(matches!(older_outbox.try_next(), Some(FromTarget::Notification(_))));
+    assert!(older_outbox.try_next().is_none());
+    assert!(younger_outbox.try_next().is_none());
+    running.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 // H12

@@ -45,13 +45,19 @@ pub async fn run(args: Args) -> Result<(), Failure> {
 async fn call(client: &mut Client, args: &Args) -> Result<String, Failure> {
     let tools = client.tools().await?;
     let listed = tools.iter().find(|tool| tool.name() == args.tool).cloned();
-    let tool = match listed {
-        Some(tool) => tool,
-        None => described(client, &args.tool, &tools).await?.ok_or_else(|| unknown(&args.tool, &tools))?,
+    let known = match listed {
+        Some(tool) => Some(tool),
+        None => described(client, &args.tool, &tools).await?,
     };
+    let is_known = known.is_some();
+    // It may be another spelling of a tool, or one whose target is down: the gateway knows.
+    let tool = known.unwrap_or_else(|| Tool::of_json(&format!("{{\"name\":{}}}", write::quoted(&args.tool))));
     let arguments = arguments::build(&tool.input_schema(), args.args.as_deref(), &args.pairs)
         .map_err(|error| Failure::new(Exit::Unexpected, format!("tool `{}`: {error}", args.tool)))?;
-    client.call(&tool, &arguments).await.map_err(|error| failed(&args.tool, error))
+    client.call(&tool, &arguments).await.map_err(|error| match error {
+        ClientError::Rpc { code: INVALID_PARAMS, message, .. } if !is_known && message.starts_with("Tool not found") => unknown(&args.tool, &tools),
+        error => failed(&args.tool, error),
+    })
 }
 
 /// A tool that is not on the list of a gateway with `discovery: search`, which describes it to those who ask.

@@ -25,6 +25,9 @@ const OUR_HEADERS: [HeaderName; 10] = [
     transom_upstream::via::HEADER,
 ];
 
+/// Headers whose values are secret even where the file spells them out.
+const CREDENTIALS: [HeaderName; 4] = [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE, HeaderName::from_static("x-api-key")];
+
 /// What messages say of the URL of a server.
 pub(super) struct Server<'a> {
     /// What it is: `a target`.
@@ -106,7 +109,10 @@ impl Meaning<'_> {
                         .help("a header holds printable ASCII on one line; look for a line break at the end of a variable"),
                 );
             }
-            headers.extend(name.map(|name| (name, Secret::new(value.text))));
+            // What stands in the file for everybody to read is no secret, unless it is there to prove who we are.
+            let secret = value.secret || name.as_ref().is_some_and(|name| CREDENTIALS.contains(name));
+            let value = if secret { Secret::new(value.text) } else { Secret::plain(value.text) };
+            headers.extend(name.map(|name| (name, value)));
         }
         headers
     }

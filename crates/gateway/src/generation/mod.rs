@@ -8,6 +8,7 @@ mod entry;
 mod offer;
 mod own;
 mod search;
+mod uris;
 
 use crate::authorize::Classes;
 use crate::config::{Discovery, DiscoveryMode};
@@ -23,6 +24,7 @@ use transom_protocol::json::{Json, Key};
 use transom_protocol::write::{self, Edit};
 use transom_protocol::{Era, uri};
 use transom_registry::mask::Mask;
+use transom_registry::name::TargetName;
 use transom_registry::{Catalog, Listed, Plan, Tools};
 use transom_upstream::{Capabilities, Status, Target};
 use transom_views::search::Index;
@@ -89,6 +91,8 @@ pub struct Slot {
     pub aliases: Vec<(String, String)>,
     /// Its client-side series, by outcome.
     pub series: crate::metrics::TargetSeries,
+    /// What hides the secrets that the config gives it.
+    pub mask: Option<Arc<Mask>>,
 }
 
 /// A target as one generation sees it.
@@ -179,12 +183,15 @@ pub struct Generation {
     pub number: u64,
     registry: Registry,
     tools: Option<Tools>,
+    /// What hides the secrets of targets where there is no plan that would.
+    masks: HashMap<TargetName, Arc<Mask>>,
     views: Vec<View>,
     separator: String,
     listings: [Listing; 4],
     by_name: [ByName; 4],
     by_source_uri: HashMap<Bytes, Vec<Arc<Entry>>>,
     spellings: OnceLock<HashMap<String, Vec<Arc<Entry>>>>,
+    templates: OnceLock<uris::Templates>,
     discovery: Discovery,
     /// The gateway's own tools; none where lists show everything.
     own: Vec<Arc<Entry>>,
@@ -215,7 +222,9 @@ impl Generation {
     ) -> Generation {
         let Material { views, registry, separator, discovery } = material;
         let plan = registry.loaded().map(|loaded| loaded.plan.clone());
-        let tools = plan.as_ref().map(|plan| plan.bind(&catalog(&views)));
+        let masks: HashMap<TargetName, Arc<Mask>> =
+            views.iter().filter_map(|view| Some((TargetName::new(&view.slot.name), view.slot.mask.clone()?))).collect();
+        let tools = plan.as_ref().map(|plan| plan.bind_hiding(&catalog(&views), masks.clone()));
         let own: &[Own] = if discovery.mode == DiscoveryMode::List { &[] } else { &Own::ALL };
         let mut taken = plan.as_deref().map(reserved).unwrap_or_default();
         taken.extend(own.iter().map(|own| Arc::from(own.name())));
@@ -249,12 +258,14 @@ impl Generation {
             number,
             registry,
             tools,
+            masks,
             views,
             separator,
             listings,
             by_name,
             by_source_uri,
             spellings: OnceLock::new(),
+            templates: OnceLock::new(),
             discovery,
             own,
             pinned,
@@ -277,7 +288,10 @@ impl Generation {
 
     /// What hides the secrets that were sent to a target in all that comes back from it.
     pub fn mask(&self, target: &str) -> Option<&Arc<Mask>> {
-        self.tools.as_ref()?.mask(target)
+        match &self.tools {
+            Some(tools) => tools.mask(target),
+            None => self.masks.get(target),
+        }
     }
 
     /// The targets, in the order of the config.

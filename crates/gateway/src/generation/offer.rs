@@ -1,10 +1,12 @@
 //! What a target offers, checked once, when it offers it.
 
 use super::Kind;
+use crate::virtualize::masked;
 use bytes::Bytes;
 use std::collections::HashSet;
 use std::sync::Arc;
 use transom_registry::SourceTool;
+use transom_registry::mask::Mask;
 use transom_registry::name::{is_portable, is_sound};
 use transom_upstream::{Item, Offer};
 
@@ -17,6 +19,8 @@ pub struct CheckedOffer {
     /// Its tools, in its own order.
     pub tools: Vec<Checked>,
     plain: [Vec<Checked>; 3],
+    /// What it has to say about itself.
+    pub instructions: Option<String>,
 }
 
 /// One thing a target offers.
@@ -41,13 +45,14 @@ impl AsRef<[u8]> for Definition {
 }
 
 impl CheckedOffer {
-    /// Checks an offer. What is wrong is logged and left out; the rest stands.
-    pub fn check(target: &str, aliases: &[(String, String)], offer: Arc<Offer>) -> CheckedOffer {
+    /// Checks an offer. What is wrong is logged and left out; the rest stands, without the secrets that the target was given.
+    pub fn check(target: &str, aliases: &[(String, String)], offer: Arc<Offer>, mask: Option<&Mask>) -> CheckedOffer {
+        let hidden = |json: &Bytes| masked(mask, json).unwrap_or_else(|| json.clone());
         let mut seen: HashSet<&str> = HashSet::new();
         let mut tools = Vec::with_capacity(offer.tools.len());
         for item in &offer.tools {
-            let text = std::str::from_utf8(&item.json).unwrap_or("");
-            match SourceTool::read(text) {
+            let definition = hidden(&item.json);
+            match SourceTool::read(std::str::from_utf8(&definition).unwrap_or("")) {
                 _ if !seen.insert(&item.name) => tracing::warn!(target = target, tool = item.name, "tool is offered twice; the first one counts"),
                 _ if !is_sound(&item.name) => {
                     tracing::error!(target = target, tool = ?item.name, "tool is left out: its name is empty, over 128 bytes long, or has characters that deceive readers");
@@ -81,13 +86,15 @@ impl CheckedOffer {
                 .map(|item| Checked {
                     source: Bytes::copy_from_slice(item.name.as_bytes()),
                     wish: item.name.clone(),
-                    json: item.json.clone(),
+                    json: hidden(&item.json),
                     tool: None,
                 })
                 .collect()
         };
         let plain = [plain(&offer.prompts), plain(&offer.resources), plain(&offer.templates)];
-        CheckedOffer { offer, aliases: aliases.to_vec(), tools, plain }
+        let said = offer.instructions.clone();
+        let instructions = said.map(|said| mask.and_then(|mask| mask.text(&said)).unwrap_or_else(|| said.to_string()));
+        CheckedOffer { offer, aliases: aliases.to_vec(), tools, plain, instructions }
     }
 
     /// What it has of one kind.

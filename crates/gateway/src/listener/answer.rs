@@ -47,7 +47,7 @@ pub fn outcome_message(done: Result<Bytes, Failure>, form: &Form) -> Bytes {
 pub fn finished(done: Result<Bytes, Failure>, form: &Form) -> Reply {
     match done {
         Ok(_) => one_message(outcome_message(done, form), form),
-        Err(failure) => failed(&failure, form.era, form.id.as_ref()),
+        Err(failure) => failed_in(&failure, form),
     }
 }
 
@@ -212,11 +212,20 @@ pub fn failed(failure: &Failure, era: Era, id: Option<&Id>) -> Reply {
     reply
 }
 
+/// A failure in the form that the client accepts. A status of its own says all that a client needs which cannot read the rest.
+pub fn failed_in(failure: &Failure, form: &Form) -> Reply {
+    if form.json || failure.status(form.era) != StatusCode::OK {
+        return failed(failure, form.era, form.id.as_ref());
+    }
+    let mut reply = one_message(write::error(form.id.as_ref().map(Id::raw), &failure.rpc()), form);
+    advise(&mut reply, failure);
+    reply
+}
+
 /// Tells a client in headers what to do next: when to come back, how to get credentials, whether to go on with this connection.
 pub fn advise(reply: &mut Reply, failure: &Failure) {
-    if reply.status() != StatusCode::OK
-        && let Some(after) = failure.retry_after()
-    {
+    let is_told = reply.status() != StatusCode::OK || matches!(failure, Failure::Limited { .. });
+    if let Some(after) = failure.retry_after().filter(|_| is_told) {
         reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
     }
     if let Some(challenge) = failure.challenge() {

@@ -119,6 +119,7 @@ where
         if !known && rewound.bytes.starts_with(PREFACE) {
             return converse_http2(rewound, ends, &protocols, handler, activity, closing).await;
         }
+        activity.wakes();
         let service = service(ends, handler.clone(), activity.clone());
         let mut http = Box::new(protocols.http1.serve_connection(TokioIo::new(rewound), service));
         let mut ends_soon = false;
@@ -158,7 +159,7 @@ where
         if let Some((chunks, busy)) = stream {
             match write_stream(&mut *io, chunks, busy).await {
                 Ok(Peers::Waits) if bytes.is_empty() && !ends_soon => {}
-                // What came meanwhile was not looked at as the beginning of a request is.
+                // What came meanwhile is nobody's: it was not kept.
                 _ => return,
             }
         }

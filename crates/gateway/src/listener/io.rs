@@ -1,7 +1,8 @@
-//! A connection with an eye on the clock: slow heads, idle connections and readers that do not read are closed, and a
-//! line that ends in a bare line feed is made unreadable, so that nobody can read it in two ways.
+//! A connection with an eye on the clock: slow heads, idle connections and readers that do not read are closed. Every byte
+//! that is read goes through [`Framing`] first.
 
 use crate::listener::body::Chunks;
+use crate::listener::framing::Framing;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -26,7 +27,7 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Patience { head: Duration::from_secs(10), idle: Duration::from_secs(120), rest: Duration::from_secs(1), write: Duration::from_secs(10) }
+        Patience { head: Duration::from_secs(10), idle: Duration::from_secs(120), rest: Duration::from_millis(250), write: Duration::from_secs(10) }
     }
 }
 
@@ -114,9 +115,14 @@ impl Activity {
         self.stream.lock().ok()?.take()
     }
 
-    /// Whether nothing has happened for a while; asked once.
+    /// There is something to do again. That it was time to rest may have been said when it rested already, as it does after a stream.
+    pub fn wakes(&self) {
+        self.rests.store(false, Relaxed);
+    }
+
+    /// Whether nothing has happened for a while, and nothing does now; asked once.
     pub fn rests(&self) -> bool {
-        self.rests.load(Relaxed) && self.rests.swap(false, Relaxed)
+        self.rests.load(Relaxed) && self.rests.swap(false, Relaxed) && self.now.load(Relaxed) == 0
     }
 
     /// The request goes on in other hands.
@@ -171,7 +177,7 @@ pub struct Guarded<S> {
     rested: bool,
     head_since: Option<Instant>,
     stalled_since: Option<Instant>,
-    head: Head,
+    framing: Framing,
 }
 
 impl<S> Guarded<S> {
@@ -187,7 +193,7 @@ impl<S> Guarded<S> {
             rested: false,
             head_since: None,
             stalled_since: None,
-            head: Head::default(),
+            framing: Framing::default(),
         }
     }
 
@@ -200,8 +206,8 @@ impl<S> Guarded<S> {
             self.served = ever;
             self.rested = false;
             self.quiet_since = Instant::now();
-            self.head_since = None;
-            self.head.begin();
+            // The next message may have begun behind this one, and has as long as any other.
+            self.head_since = self.framing.is_amid().then(Instant::now);
         }
         busy
     }
@@ -237,7 +243,7 @@ impl<S> Guarded<S> {
         loop {
             let deadline = self.deadline();
             // Replies that share a connection are looked at now and then.
-            let look = self.head.http2.then(|| Instant::now() + self.patience.write / LOOKS);
+            let look = self.framing.is_http2().then(|| Instant::now() + self.patience.write / LOOKS);
             let Some(next) = deadline.into_iter().chain(look).min() else { return false };
             let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(next.into())));
             if alarm.deadline().into_std() > next {
@@ -252,7 +258,7 @@ impl<S> Guarded<S> {
                         return true;
                     }
                 }
-                Poll::Ready(()) if self.head.http2 && self.activity.stalled(self.patience.write) => return true,
+                Poll::Ready(()) if self.framing.is_http2() && self.activity.stalled(self.patience.write) => return true,
                 Poll::Ready(()) => alarm.as_mut().reset(next.into()),
             }
         }
@@ -274,12 +280,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
         let before = buffer.filled().len();
         match Pin::new(&mut this.stream).poll_read(cx, buffer) {
             Poll::Ready(Ok(())) => {
-                if !this.busy()
-                    && let Some(fresh) = buffer.filled_mut().get_mut(before..)
+                let busy = this.busy();
+                if let Some(fresh) = buffer.filled_mut().get_mut(before..)
                     && !fresh.is_empty()
                 {
-                    this.head_since.get_or_insert_with(Instant::now);
-                    this.head.check(fresh);
+                    this.framing.check(fresh);
+                    if !busy {
+                        // Even if it has come as a whole: whoever reads it may look for more before it begins.
+                        this.head_since.get_or_insert_with(Instant::now);
+                    }
                 }
                 Poll::Ready(Ok(()))
             }
@@ -322,110 +331,44 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
     }
 }
 
-/// Follows the lines of a request's head: their ends, and whether the body's length is told in two ways.
-#[derive(Debug, Default)]
-struct Head {
-    done: bool,
-    http2: bool,
-    lines: usize,
-    line: Line,
-    has_length: bool,
-    has_coding: bool,
-}
-
-/// What is kept of a line that comes in parts: how it begins, how it ends, how long it is.
-#[derive(Debug, Default)]
-struct Line {
-    begin: [u8; BEGIN],
-    last: Option<u8>,
-    length: usize,
-}
-
-/// Longer than anything a line is asked to begin with.
-const BEGIN: usize = 18;
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r";
-
-impl Line {
-    fn extend(&mut self, part: &[u8]) {
-        for (slot, byte) in self.begin.iter_mut().skip(self.length).zip(part) {
-            *slot = *byte;
-        }
-        self.length += part.len();
-        self.last = part.last().copied().or(self.last);
-    }
-}
-
-impl Head {
-    fn begin(&mut self) {
-        *self = Head { http2: self.http2, lines: 1, ..Head::default() };
-    }
-
-    /// Looks at fresh bytes. A line feed alone, or a second way to tell the body's length, becomes a byte that no head
-    /// may have: whoever parses it refuses it.
-    fn check(&mut self, fresh: &mut [u8]) {
-        let mut start = 0;
-        while !self.done && !self.http2 {
-            let Some(rest) = fresh.get(start..) else { return };
-            let Some(length) = memchr::memchr(b'\n', rest) else {
-                self.line.extend(rest);
-                return;
-            };
-            let part = rest.get(..length).unwrap_or_default();
-            let bad = if self.line.length == 0 {
-                self.ends_badly(part, length, part.last().copied())
-            } else {
-                self.line.extend(part);
-                let Line { begin, last, length } = std::mem::take(&mut self.line);
-                self.ends_badly(begin.get(..length.min(BEGIN)).unwrap_or_default(), length, last)
-            };
-            let end = start + length;
-            if bad && let Some(byte) = fresh.get_mut(end) {
-                *byte = 0;
-                self.done = true;
-            }
-            start = end + 1;
-        }
-    }
-
-    /// Judges a line by how it begins, how long it is and how it ends.
-    fn ends_badly(&mut self, begin: &[u8], length: usize, last: Option<u8>) -> bool {
-        let begins = |text: &[u8]| begin.get(..text.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(text));
-        self.lines += 1;
-        self.http2 = self.lines == 1 && length == PREFACE.len() && begins(PREFACE);
-        self.done = length == 1;
-        match begin.first() {
-            Some(b'c' | b'C') => self.has_length |= begins(b"content-length:"),
-            Some(b't' | b'T') => self.has_coding |= begins(b"transfer-encoding:"),
-            _ => {}
-        }
-        last != Some(b'\r') || (self.has_length && self.has_coding)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    fn checked(text: &str, chunk: usize) -> String {
-        let mut head = Head::default();
-        let mut bytes = text.as_bytes().to_vec();
-        for part in bytes.chunks_mut(chunk) {
-            head.check(part);
-        }
-        String::from_utf8(bytes).unwrap()
+    async fn is_silent(io: &mut (impl AsyncRead + Unpin)) -> bool {
+        tokio::time::timeout(Duration::from_millis(5), io.read(&mut [0; 64])).await.is_err()
     }
 
-    // J1
-    #[test]
-    fn a_bare_line_feed_in_a_head_makes_the_head_unreadable_and_nothing_else_is_touched() {
-        for chunk in [1, 3, 1000] {
-            let good = "POST /mcp HTTP/1.1\r\nHost: x\r\n\r\n{\n\"a\":1}\n";
-            assert_eq!(checked(good, chunk), good);
-            assert!(checked("POST /mcp HTTP/1.1\nHost: x\n\n{}", chunk).starts_with("POST /mcp HTTP/1.1\0"));
-            assert!(checked("POST /mcp HTTP/1.1\r\nA: b\nHost: x\r\n\r\n", chunk).contains("A: b\0Host"));
-            assert!(checked("POST / HTTP/1.1\r\nContent-Length: 3\r\nTRANSFER-encoding: chunked\r\n\r\n", chunk).contains('\0'));
-            let h2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\n\n\n";
-            assert_eq!(checked(h2, chunk), h2);
+    #[tokio::test]
+    async fn a_connection_rests_when_nothing_comes_and_not_when_a_request_has_come_and_not_begun() {
+        let rest = Duration::from_millis(30);
+        for comes in [false, true] {
+            let (mut peer, ours) = tokio::io::duplex(1024);
+            let activity = Arc::new(Activity::default());
+            let mut io = Guarded::new(ours, activity.clone(), Patience { rest, ..Patience::default() });
+            drop(activity.begin());
+            assert!(is_silent(&mut io).await && !activity.rests(), "one request is done, and nothing is due yet");
+            if comes {
+                std::thread::sleep(2 * rest);
+                peer.write_all(b"GET /health HTTP/1.1\r\n\r\n").await.unwrap();
+                assert_eq!(io.read(&mut [0; 64]).await.unwrap(), 24);
+            }
+            tokio::time::sleep(2 * rest).await;
+            assert!(is_silent(&mut io).await);
+            assert_eq!(activity.rests(), !comes);
         }
+    }
+
+    #[test]
+    fn who_was_told_to_rest_and_has_something_to_do_does_not_rest() {
+        let activity = Arc::new(Activity::default());
+        activity.rests.store(true, Relaxed);
+        let busy = activity.begin();
+        assert!(!activity.rests());
+        drop(busy);
+        assert!(!activity.rests(), "it was asked, and is told again when it is time");
+        activity.rests.store(true, Relaxed);
+        assert!(activity.rests());
     }
 }

@@ -7,7 +7,9 @@ use crate::authenticate::Principal;
 use crate::authorize::Circumstances;
 use crate::generation::{Generation, Kind};
 use crate::hub::Wants;
-use crate::listener::answer::{Form, Reply, answered, failed, finished, for_era, json, list_pieces, listing, not_allowed, outcome_message, status};
+use crate::listener::answer::{
+    Form, Reply, answered, failed, failed_in, finished, for_era, json, list_pieces, listing, not_allowed, outcome_message, status,
+};
 use crate::listener::headers::McpHeaders;
 use crate::listener::running::{Road, Running, wait};
 use crate::message::{Call, Context, Control, Incoming, List, Scope};
@@ -83,9 +85,12 @@ impl Endpoint {
                 let view = ParamsView::read(&params);
                 let era = era_of(request.method, &view, headers);
                 let form = Form { id: Some(request.id.clone()), era, method: request.method, json: headers.json, events: headers.events };
+                if request.method == Method::Listen && era == Era::Modern && !headers.events {
+                    return self.refuse_in(&only_events(), &form);
+                }
                 match self.ask(&head, scope, request, &view, era, body.len()).await {
                     Ok(ask) => self.answer(ask, form, admitted).await,
-                    Err(failure) => self.refuse(&failure, form.era, form.id.as_ref()),
+                    Err(failure) => self.refuse_in(&failure, &form),
                 }
             }
             Ok(Message::Notification(notification)) => {
@@ -116,7 +121,7 @@ impl Endpoint {
             return not_allowed("GET opens the stream of a session: send initialize first", "POST");
         }
         if !headers.events {
-            return self.refuse(&Failure::rejected(Reject::Accept, "Not acceptable: Accept must admit text/event-stream"), Era::Legacy, None);
+            return self.refuse(&only_events(), Era::Legacy, None);
         }
         let control = match &headers.last_event {
             Some(last) => Control::Resume(last.clone()),
@@ -212,8 +217,10 @@ impl Endpoint {
                 self.mcp.call.clone().call(incoming).await.map(|result| for_era(&result, Era::Legacy, method))
             }
             Ask::List(incoming) => self.mcp.list.clone().call(incoming).await.map(|listed| list_pieces(listed).concat().into()),
+            Ask::Control(Incoming { context, message: Control::Tasks }) => self.list_tasks(&context).await,
             Ask::Control(incoming) => self.mcp.control.clone().call(incoming).await.map(|answer| match answer {
                 Answer::Result(result) | Answer::Session(result, _) => result,
+                // Tasks were asked for one by one before.
                 Answer::Accepted | Answer::Ended | Answer::Stream(_) | Answer::Replay(..) | Answer::Tasks(_) => Bytes::from_static(b"{}"),
             }),
         };
@@ -271,7 +278,7 @@ impl Endpoint {
             }
             Ask::List(incoming) => match self.mcp.list.clone().call(incoming).await {
                 Ok(listed) => listing(listed, &form),
-                Err(failure) => failed(&failure, form.era, form.id.as_ref()),
+                Err(failure) => failed_in(&failure, &form),
             },
             Ask::Control(Incoming { context, message: Control::Tasks }) => {
                 let listed = self.list_tasks(&context).await;
@@ -279,7 +286,7 @@ impl Endpoint {
             }
             Ask::Control(incoming) => match self.mcp.control.clone().call(incoming).await {
                 Ok(answer) => answered(answer, &form),
-                Err(failure) => failed(&failure, form.era, form.id.as_ref()),
+                Err(failure) => failed_in(&failure, &form),
             },
         }
     }
@@ -361,10 +368,19 @@ impl Endpoint {
     }
 
     fn refuse(&self, failure: &Failure, era: Era, id: Option<&Id>) -> Reply {
+        self.count(failure);
+        failed(failure, era, id)
+    }
+
+    fn refuse_in(&self, failure: &Failure, form: &Form) -> Reply {
+        self.count(failure);
+        failed_in(failure, form)
+    }
+
+    fn count(&self, failure: &Failure) {
         if let Some(reason) = failure.reason() {
             self.runtime.rejected(reason);
         }
-        failed(failure, era, id)
     }
 }
 
@@ -509,6 +525,11 @@ impl<'p> ParamsView<'p> {
             via: None,
         }
     }
+}
+
+/// The answer to whoever asks for a stream and would not read one.
+fn only_events() -> Failure {
+    Failure::rejected(Reject::Accept, "Not acceptable: Accept must admit text/event-stream")
 }
 
 /// A request that names its revision in `_meta` is modern. A handshake is legacy whatever its `_meta` says, unless its header calls it modern too:

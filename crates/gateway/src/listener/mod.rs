@@ -4,6 +4,7 @@ pub mod answer;
 pub mod body;
 pub mod connection;
 pub mod edge;
+pub mod framing;
 pub mod gate;
 pub mod headers;
 pub mod io;

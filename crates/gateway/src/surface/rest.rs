@@ -178,7 +178,11 @@ pub async fn invoke(endpoint: &Endpoint, viewer: &Viewer, name: &str, body: Byte
 fn failed(failure: &Failure) -> Reply {
     let (status, code) = match failure {
         Failure::Rejected { reason: Reject::UnknownTool, .. } => (StatusCode::NOT_FOUND, "tool_not_found"),
-        Failure::Rejected { reason, .. } => (StatusCode::BAD_REQUEST, reason.label()),
+        // What MCP tells without a status of its own is the caller's mistake here.
+        Failure::Rejected { reason, .. } => match failure.status(Era::Legacy) {
+            StatusCode::OK => (StatusCode::BAD_REQUEST, reason.label()),
+            status => (status, reason.label()),
+        },
         Failure::Arguments { violations, .. } => {
             return refusal(StatusCode::BAD_REQUEST, "invalid_arguments", "the arguments do not fit the tool's input schema", value!(violations));
         }

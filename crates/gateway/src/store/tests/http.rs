@@ -218,6 +218,33 @@ async fn whatever_a_server_does_the_last_good_stays_and_the_next_good_is_taken()
 }
 
 #[tokio::test]
+async fn a_document_that_is_cut_off_at_any_byte_changes_nothing() {
+    // F2, T13
+    let good = registry(&["a"]);
+    let server = Server::start(ok(&good)).await;
+    let store = started(&config(vec![server.source()])).await;
+    let other = registry(&["b", "c"]);
+    for at in 0..other.len() {
+        let cut = &other[..at];
+        // The server says how much there is, or goes away in the middle; or it was given the half of it and does not know.
+        let broken = [
+            format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{cut}", other.len()),
+            format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{cut}", other.len()),
+            format!("HTTP/1.1 200 OK\r\ncontent-length: {at}\r\nconnection: close\r\n\r\n{cut}"),
+            format!("HTTP/1.1 200 OK\r\n\r\n{cut}"),
+        ];
+        for answer in broken {
+            server.say(Says::Raw(answer.clone()));
+            assert!(store.reload().await.is_err(), "{answer}");
+            assert_eq!((tools(&store), store.current().unwrap().version, store.status().stale), (vec!["a".to_owned()], 1, true), "{answer}");
+        }
+    }
+    server.say(ok(&other));
+    assert!(matches!(store.reload().await, Ok(Outcome::Adopted { .. })));
+    assert_eq!((tools(&store), store.status().stale), (vec!["b".to_owned(), "c".to_owned()], false));
+}
+
+#[tokio::test]
 async fn a_reload_or_an_update_that_succeeds_ends_the_long_wait_of_the_poll() {
     // L6: success resets, whoever had it
     let good = registry(&["a"]);
