@@ -2,21 +2,22 @@
 //!
 //! `make conformance` shows the tables. The server is [`server.mjs`](server.mjs): what fails without a gateway is a fault of ours in there and not the
 //! gateway's. Through the gateway every check must come out as it does without one: a check that is merely no longer made counts as failed, and so does a
-//! warning. What cannot pass is in `expected-failures.json` with its reason, and must fail.
+//! warning; one that says there is nothing to judge does not. What cannot pass is in `expected-failures.json` with its reason, and must fail.
 //!
 //! The scenarios for clients judge what the gateway sends to a server: there a scenario is the gateway's target, and [`client.mjs`](client.mjs) drives it.
 
 mod expected;
 mod runner;
 
-use expected::{Expected, Judged, judge};
+use expected::{Expected, Judged, Played, judge};
 use runner::{CLIENT_SCENARIOS, SUITES, Verdicts};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use transom_tests::children::{Background, PATIENCE};
+use transom_tests::evidence;
 use transom_tests::install::{folder, have, node};
 use transom_tests::process::process;
 use transom_tests::table::Table;
@@ -64,17 +65,22 @@ async fn a_server_conforms_through_the_gateway_as_it_does_alone() {
     let expected = Expected::read();
     let mut table =
         Table::new("the scenarios for servers, by what they talk to: passed / failed / expected to fail", SETUPS.map(|setup| setup.title));
-    let mut faults = Vec::new();
+    let (mut faults, mut played, mut figures) = (Vec::new(), Played::new(), Vec::new());
     for (line, suite) in SUITES.iter().enumerate() {
         let alone = &all[0].1[line];
         let cells = SETUPS.iter().zip(&all).map(|(setup, (_, verdicts))| {
-            let judged = judge(&verdicts[line], alone, &expected.of(setup.era.unwrap_or("alone"), suite.revision));
+            let place = setup.era.unwrap_or("alone");
+            played.extend(verdicts[line].scenarios().map(|scenario| (place, suite.revision, scenario)));
+            let judged = judge(&verdicts[line], alone, &expected.of(place, suite.revision));
             faults.extend(judged.faults.iter().map(|fault| format!("{}, {}: {fault}", suite.title, setup.title)));
+            figures.push(json!({"suite": suite.title, "with": setup.title, "checks": judged.json()}));
             judged.cell()
         });
         table.line(suite.title, cells.collect());
     }
+    faults.extend(expected.never_played(&["alone", "legacy", "modern"], &played));
     table.print();
+    report("servers", &figures, &faults);
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
@@ -117,7 +123,7 @@ async fn what_the_gateway_sends_to_a_server_conforms() {
     }
     let expected = Expected::read();
     let mut table = Table::new("the scenarios for clients, by revision: passed / failed / expected to fail", runner::REVISIONS);
-    let mut faults = Vec::new();
+    let (mut faults, mut played, mut figures) = (Vec::new(), Played::new(), Vec::new());
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     let mut runs = JoinSet::new();
     for (scenario, revisions) in CLIENT_SCENARIOS {
@@ -133,13 +139,23 @@ async fn what_the_gateway_sends_to_a_server_conforms() {
     for (scenario, _) in CLIENT_SCENARIOS {
         let cells = runner::REVISIONS.iter().map(|revision| {
             let Some((_, _, verdicts)) = all.iter().find(|(name, of, _)| name == scenario && of == revision) else { return String::new() };
+            played.insert(("client", *revision, *scenario));
             let judged: Judged = judge(verdicts, verdicts, &expected.of("client", revision));
             faults.extend(judged.faults.iter().map(|fault| format!("{revision}: {fault}")));
+            figures.push(json!({"scenario": scenario, "revision": revision, "checks": judged.json()}));
             judged.cell()
         });
         let cells = cells.collect();
         table.line(scenario, cells);
     }
+    faults.extend(expected.never_played(&["client"], &played));
     table.print();
+    report("clients", &figures, &faults);
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Writes the figures of one table down, beside those of the other.
+fn report(part: &str, figures: &[Value], faults: &[String]) {
+    let written = evidence::write_part("conformance.json", part, json!({"figures": figures, "faults": faults})).expect("a place for the report");
+    println!("  written to {}\n", written.display());
 }

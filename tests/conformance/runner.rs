@@ -44,8 +44,10 @@ pub const CLIENT_SCENARIOS: &[(&str, &[&str])] = &[
 /// How a check came out: several of one name are as good as the worst of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Said something without judging.
-    Silent,
+    /// Was not made.
+    Skipped,
+    /// Looked, and found that there is nothing to judge: an option that a server may leave out.
+    Noted,
     Passed,
     Failed(String),
 }
@@ -100,15 +102,24 @@ impl Verdicts {
         verdicts
     }
 
+    pub fn scenarios(&self) -> impl Iterator<Item = &str> {
+        self.checks.keys().map(|(scenario, _)| scenario.as_str())
+    }
+
+    pub fn has_played(&self, scenario: &str) -> bool {
+        self.scenarios().any(|played| played == scenario)
+    }
+
     fn add(&mut self, scenario: &str, check: &Value) {
         let text = |member: &str| check[member].as_str().unwrap_or_default().to_owned();
         let verdict = match check["status"].as_str() {
             Some("SUCCESS") => Verdict::Passed,
             Some("FAILURE" | "WARNING") => Verdict::Failed(text("errorMessage")),
-            _ => Verdict::Silent,
+            Some("INFO") => Verdict::Noted,
+            _ => Verdict::Skipped,
         };
         self.passed += usize::from(verdict == Verdict::Passed);
-        let known = self.checks.entry((scenario.to_owned(), text("id"))).or_insert(Verdict::Silent);
+        let known = self.checks.entry((scenario.to_owned(), text("id"))).or_insert(Verdict::Skipped);
         *known = verdict.max(known.clone());
     }
 }

@@ -15,6 +15,7 @@ import {
   MissingRequiredClientCapabilityError, ProtocolError, Server, acceptedContent, createMcpHandler, createRequestStateCodec, inputRequired, inputResponse,
   isInitializeRequest, isLegacyRequest,
 } from "@modelcontextprotocol/server";
+import * as tasks from "./tasks.mjs";
 
 // The smallest of their kinds: one red pixel, and a wave without samples.
 const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
@@ -275,12 +276,14 @@ function contents(uri) {
   throw new ProtocolError(-32602, "Resource not found", { uri });
 }
 
-function server() {
+// The tools of the tasks extension belong to the modern era, and their calls are answered in tasks.mjs.
+function server(era) {
   const server = new Server(
     { name: "transom-conformance", version: "1.0.0" },
     {
       capabilities: {
         tools: { listChanged: true }, prompts: { listChanged: true }, resources: { subscribe: true, listChanged: true }, completions: {}, logging: {},
+        ...(era === "modern" && { extensions: { [tasks.EXTENSION]: {} } }),
       },
       requestState: { verify: states.verify },
     },
@@ -288,7 +291,9 @@ function server() {
   // A session outlives the changes.
   const offered = () => (mutable.tools ? { ...tools, test_tool_that_comes_and_goes: { run: () => text("here") } } : tools);
   server.setRequestHandler("tools/list", () => ({
-    tools: Object.entries(offered()).map(([name, { schema = object() }]) => ({ name, description: `The tool ${name} of the scenarios.`, inputSchema: schema })),
+    tools: Object.entries({ ...offered(), ...(era === "modern" && tasks.tools) }).map(([name, { schema = object() }]) => ({
+      name, description: `The tool ${name} of the scenarios.`, inputSchema: schema,
+    })),
   }));
   server.setRequestHandler("tools/call", ({ params }, context) => {
     const tool = offered()[params.name];
@@ -343,7 +348,7 @@ async function legacy(request, response, body) {
   if (known) return known.transport.handleRequest(request, response, body);
   if (request.headers["mcp-session-id"]) return void response.writeHead(404).end();
   if (!isInitializeRequest(body)) return void response.writeHead(400).end();
-  const session = server();
+  const session = server("legacy");
   // Subscriptions belong to sessions; the modern era has none.
   for (const method of ["resources/subscribe", "resources/unsubscribe"]) session.setRequestHandler(method, () => ({}));
   const transport = new NodeStreamableHTTPServerTransport({
@@ -381,7 +386,7 @@ function headerMismatch({ headers }, { method, params } = {}) {
   return undefined;
 }
 
-const modern = createMcpHandler(server, { legacy: "reject" });
+const modern = createMcpHandler(() => server("modern"), { legacy: "reject" });
 const serveModern = toNodeHandler(modern);
 const hostIsLocal = localhostHostValidation();
 const originIsLocal = localhostOriginValidation();
@@ -393,6 +398,10 @@ const listener = createServer(async (request, response) => {
   if (mismatch) {
     const error = { jsonrpc: "2.0", id: body.id, error: { code: -32020, message: mismatch } };
     return void response.writeHead(400, { "content-type": "application/json" }).end(JSON.stringify(error));
+  }
+  if (!isLegacy && tasks.isAboutTasks(body)) {
+    const [status, answer] = await tasks.answer(request.headers, body);
+    return void response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(answer));
   }
   await (isLegacy ? legacy(request, response, body) : serveModern(request, response, body));
 });

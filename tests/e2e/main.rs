@@ -12,6 +12,7 @@ mod talk;
 mod every_client;
 mod exports;
 mod inspector;
+mod jsonpath;
 mod matrix;
 mod metrics;
 mod outage;

@@ -1,19 +1,22 @@
-//! Every client × every server, through one gateway: what each pair can do, it does. `make e2e` shows the table.
+//! Every client × every server, through one gateway: what each pair can do, it does, and what it cannot do has a reason. `make e2e` shows the table.
 //!
-//! A client takes all its steps in one conversation, so a row is one process. That each answer is the server's own, to the last member, is told in
+//! A client takes all its steps in one conversation, so a row is one process, but for the inspector, which is started anew for each question. That each answer is the server's own, to the last member, is told in
 //! `every_client.rs`; here it only has to be the right one.
 
-use crate::gateway::{Gateway, gateway};
-use crate::servers::{HttpServer, everything_stdio, fetch, filesystem, git, memory, modern, time, web};
-use crate::talk::{Sdk, call, call_with_progress, cancel, change, list};
+use crate::gateway::{Gateway, gateway, resource};
+use crate::servers::{HttpServer, everything_overheard, fetch, filesystem, git, memory, modern, time, web};
+use crate::talk::{Sdk, call, call_with_progress, cancel, change, change_resources, list};
 use crate::{inspector, rust_client};
-use serde_json::{Value, json};
-use std::path::Path;
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use transom_tests::children::stdout;
+use transom_tests::evidence;
 use transom_tests::install::have;
 use transom_tests::table::Table;
 
@@ -22,14 +25,16 @@ const AT_ONCE: usize = 2;
 
 const SERVERS: [&str; 7] = ["everything", "memory", "filesystem", "time", "git", "fetch", "fastmcp"];
 
+const DEEDS: [&str; 6] = ["list", "call", "error", "progress", "cancel", "change"];
+
 #[derive(Clone, Copy, Debug)]
 enum Client {
     Sdk(Sdk),
     Rmcp { is_modern: bool },
-    Inspector,
+    Inspector { era: &'static str },
 }
 
-const CLIENTS: [(&str, Client); 10] = [
+const CLIENTS: [(&str, Client); 11] = [
     ("Python, legacy", Client::Sdk(Sdk::PythonLegacy)),
     ("Python, auto", Client::Sdk(Sdk::PythonAuto)),
     ("TypeScript 1", Client::Sdk(Sdk::TypeScriptOne)),
@@ -39,8 +44,42 @@ const CLIENTS: [(&str, Client); 10] = [
     ("FastMCP, auto", Client::Sdk(Sdk::FastMcpAuto)),
     ("rmcp, legacy", Client::Rmcp { is_modern: false }),
     ("rmcp, modern", Client::Rmcp { is_modern: true }),
-    ("Inspector CLI", Client::Inspector),
+    ("Inspector CLI, legacy", Client::Inspector { era: "legacy" }),
+    ("Inspector CLI, modern", Client::Inspector { era: "modern" }),
 ];
+
+/// What some pairs cannot do.
+struct Gap {
+    who: &'static str,
+    fits: fn(Client, &str) -> bool,
+    deeds: &'static [&'static str],
+    why: &'static str,
+}
+
+const GAPS: [Gap; 3] = [
+    Gap {
+        who: "Inspector CLI",
+        fits: |client, _| matches!(client, Client::Inspector { .. }),
+        deeds: &["progress", "cancel", "change"],
+        why: "asks one thing, prints the answer and nothing that came before it, and ends",
+    },
+    Gap {
+        who: "memory, filesystem, time, git, fetch",
+        fits: |_, server| !matches!(server, "everything" | "fastmcp"),
+        deeds: &["progress", "cancel"],
+        why: "say nothing of a call until it is done, so there is no progress, and no moment at which a call is known to run",
+    },
+    Gap {
+        who: "memory, filesystem, time, git, fetch",
+        fits: |_, server| !matches!(server, "everything" | "fastmcp"),
+        deeds: &["change"],
+        why: "have lists that stay as they are",
+    },
+];
+
+fn is_gap(client: Client, server: &str, deed: &str) -> bool {
+    GAPS.iter().any(|gap| gap.deeds.contains(&deed) && (gap.fits)(client, server))
+}
 
 /// Something that a pair does.
 struct Deed {
@@ -52,10 +91,13 @@ struct Deed {
     says: Vec<String>,
     /// Whether the answer must be an error, of the tool or of the protocol.
     fails: bool,
+    /// Whether the server must have been told that the call is cancelled. FastMCP's server is asked; this is for one that does not say.
+    is_overheard: bool,
 }
 
 fn deed(server: &'static str, name: &'static str, step: Value, says: &[&str]) -> Deed {
-    Deed { server, name, step, says: says.iter().map(|text| (*text).to_owned()).collect(), fails: name == "error" }
+    let says = says.iter().map(|text| (*text).to_owned()).collect();
+    Deed { server, name, step, says, fails: name == "error", is_overheard: (server, name) == ("everything", "cancel") }
 }
 
 /// Where things are that the servers are asked about.
@@ -64,14 +106,25 @@ struct Places {
     web: String,
 }
 
-/// What a client does with every server. The key is for what must not meet what another client does.
-fn deeds(places: &Places, key: &str) -> Vec<Deed> {
+impl Places {
+    /// What the gateway said to `everything`, a message a line.
+    fn overheard(&self) -> PathBuf {
+        self.folder.path().join("overheard")
+    }
+}
+
+/// What a client does with every server. The number is for what must not meet what another client does.
+fn deeds(places: &Places, number: usize) -> Vec<Deed> {
+    let key = &format!("client{number}");
     let (root, page, nowhere) = (places.folder.path(), format!("{}/page", places.web), format!("{}/nowhere", places.web));
     let (files, repository) = (root.join("files"), root.join("repository"));
     let entity = json!({"entities": [{"name": key, "entityType": "client", "observations": ["was here"]}]});
     let tokyo = json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"});
     let mars = json!({"source_timezone": "Mars/Olympus", "time": "12:00", "target_timezone": "UTC"});
     let grown = format!("grown_{key}");
+    // As long as nobody else's, so that the call can be told from others, and longer than anybody waits.
+    let long = json!({"duration": 30 + number, "steps": 100});
+    let zipped = resource("everything", &format!("demo://resource/session/{key}.gz"));
     vec![
         deed("everything", "list", list("tools"), &["\"echo\"", "\"trigger-long-running-operation\""]),
         deed("everything", "call", call("echo", json!({"message": key})), &[&format!("Echo: {key}")]),
@@ -81,6 +134,14 @@ fn deeds(places: &Places, key: &str) -> Vec<Deed> {
             "progress",
             call_with_progress("trigger-long-running-operation", json!({"duration": 0.4, "steps": 2})),
             &["[[1,2],[2,2]]", "completed"],
+        ),
+        deed("everything", "cancel", cancel("trigger-long-running-operation", long), &["true"]),
+        // Its tools stay, its resources do not.
+        deed(
+            "everything",
+            "change",
+            change_resources("gzip-file-as-resource", json!({"name": format!("{key}.gz"), "data": "data:,hello"}), &zipped),
+            &["true"],
         ),
         deed("memory", "list", list("tools"), &["\"create_entities\"", "\"read_graph\""]),
         deed("memory", "call", call("create_entities", entity), &[key, "was here"]),
@@ -118,15 +179,6 @@ impl Deed {
         }
         Some(format!("{}: {} answered {}", self.name, self.step, text.chars().take(600).collect::<String>()))
     }
-
-    /// The inspector is started anew for each question, and can ask for lists and results only.
-    fn is_for_the_inspector(&self) -> bool {
-        match self.name {
-            "list" => self.server == "everything",
-            "error" => self.server == "fastmcp",
-            name => name == "call",
-        }
-    }
 }
 
 #[tokio::test]
@@ -143,21 +195,38 @@ async fn every_client_does_with_every_server_what_the_two_can_do() {
         let (places, url, turns) = (places.clone(), url.clone(), turns.clone());
         rows.spawn(async move {
             let _turn = turns.acquire_owned().await;
-            (place, row(client, &url, deeds(&places, &format!("client{place}"))).await)
+            let deeds = deeds(&places, place).into_iter().filter(|deed| !is_gap(client, deed.server, deed.name)).collect();
+            (place, row(client, &url, deeds, &places.overheard()).await)
         });
     }
     let mut rows = rows.join_all().await;
     rows.sort_by_key(|(place, _)| *place);
 
-    let mut table = Table::new("every client, by server: what was done", SERVERS);
-    let mut faults = Vec::new();
+    let title = format!("every client, by server: {}; ✓ done, ✗ failed, – cannot be", DEEDS.join(", "));
+    let mut table = Table::new(&title, SERVERS);
+    let (mut faults, mut figures) = (Vec::new(), Vec::new());
     for (place, cells) in rows {
-        let name = CLIENTS[place].0;
+        let (name, client) = CLIENTS[place];
         faults.extend(cells.iter().flat_map(|cell| &cell.faults).map(|fault| format!("{name}: {fault}")));
-        table.line(name, cells.iter().map(Cell::text).collect());
+        let mut marks = Vec::new();
+        for (server, cell) in SERVERS.iter().zip(&cells) {
+            let outcomes = DEEDS.map(|deed| cell.outcome(client, server, deed));
+            marks.push(outcomes.map(Outcome::mark).join(" "));
+            let by_deed: Map<String, Value> = DEEDS.iter().zip(outcomes).map(|(deed, outcome)| ((*deed).to_owned(), outcome.word().into())).collect();
+            figures.push(json!({"client": name, "server": server, "deeds": by_deed}));
+        }
+        table.line(name, marks);
     }
     table.print();
+    for gap in &GAPS {
+        println!("  – {}: {}: {}", gap.who, gap.deeds.join(", "), gap.why);
+    }
+    let gaps: Vec<Value> = GAPS.iter().map(|gap| json!({"who": gap.who, "deeds": gap.deeds, "why": gap.why})).collect();
+    let report = json!({"commit": evidence::commit(), "machine": evidence::machine(), "figures": figures, "cannot": gaps, "faults": faults});
+    println!("\n  written to {}\n", evidence::write("e2e.json", &report).expect("a place for the report").display());
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+    let open: Vec<&Value> = figures.iter().filter(|figure| figure.to_string().contains("left out")).collect();
+    assert!(open.is_empty(), "neither done nor explained: {open:?}");
 }
 
 /// The gateway before all the servers.
@@ -172,7 +241,7 @@ async fn stage(root: &Path) -> (Gateway, HttpServer) {
     }
     let fastmcp = modern().await;
     let targets = vec![
-        everything_stdio("everything"),
+        everything_overheard("everything", &root.join("overheard")),
         memory(&root.join("graph.jsonl")),
         filesystem(&files),
         time(),
@@ -187,21 +256,52 @@ async fn stage(root: &Path) -> (Gateway, HttpServer) {
 #[derive(Default)]
 struct Cell {
     done: Vec<&'static str>,
+    failed: Vec<&'static str>,
     faults: Vec<String>,
 }
 
+/// How a deed of a pair came out.
+#[derive(Clone, Copy)]
+enum Outcome {
+    Done,
+    Failed,
+    Gap,
+    LeftOut,
+}
+
 impl Cell {
-    fn text(&self) -> String {
-        if self.faults.is_empty() { self.done.join(" ") } else { "FAILED".into() }
+    fn outcome(&self, client: Client, server: &str, deed: &str) -> Outcome {
+        match () {
+            () if self.failed.contains(&deed) => Outcome::Failed,
+            () if self.done.contains(&deed) => Outcome::Done,
+            () if is_gap(client, server, deed) => Outcome::Gap,
+            () => Outcome::LeftOut,
+        }
+    }
+}
+
+impl Outcome {
+    fn mark(self) -> &'static str {
+        match self {
+            Outcome::Done => "✓",
+            Outcome::Failed => "✗",
+            Outcome::Gap => "–",
+            Outcome::LeftOut => "?",
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Outcome::Done => "done",
+            Outcome::Failed => "failed",
+            Outcome::Gap => "cannot",
+            Outcome::LeftOut => "left out",
+        }
     }
 }
 
 /// All that a client does, by server.
-async fn row(client: Client, url: &str, deeds: Vec<Deed>) -> Vec<Cell> {
-    let deeds: Vec<Deed> = match client {
-        Client::Inspector => deeds.into_iter().filter(Deed::is_for_the_inspector).collect(),
-        _ => deeds,
-    };
+async fn row(client: Client, url: &str, deeds: Vec<Deed>, overheard: &Path) -> Vec<Cell> {
     let steps: Vec<Value> = deeds.iter().map(|deed| deed.step.clone()).collect();
     let replies = match client {
         Client::Sdk(sdk) => {
@@ -210,29 +310,48 @@ async fn row(client: Client, url: &str, deeds: Vec<Deed>) -> Vec<Cell> {
             talk.replies
         }
         Client::Rmcp { is_modern } => rust_client::talk(url, is_modern, &steps).await,
-        Client::Inspector => inspected(url, &steps).await,
+        Client::Inspector { era } => inspected(url, era, &steps).await,
     };
     let mut cells: Vec<Cell> = SERVERS.iter().map(|_| Cell::default()).collect();
     for (deed, reply) in deeds.iter().zip(&replies) {
+        let mut fault = deed.fault(reply);
+        if fault.is_none() && deed.is_overheard && !heard_of_cancellation(overheard, &deed.step["arguments"]).await {
+            fault = Some(format!("{}: {}: the server was not told", deed.name, deed.step));
+        }
         let servers = SERVERS.iter().zip(&mut cells);
         for (_, cell) in servers.filter(|(server, _)| **server == deed.server) {
-            cell.faults.extend(deed.fault(reply).map(|fault| format!("{}, {fault}", deed.server)));
-            if !cell.done.contains(&deed.name) {
-                cell.done.push(deed.name);
-            }
+            if fault.is_some() { &mut cell.failed } else { &mut cell.done }.push(deed.name);
+            cell.faults.extend(fault.iter().map(|fault| format!("{}, {fault}", deed.server)));
         }
     }
     cells
 }
 
-async fn inspected(url: &str, steps: &[Value]) -> Vec<Value> {
+/// Whether the gateway told a server that the call with these arguments is cancelled, or does within ten seconds.
+async fn heard_of_cancellation(overheard: &Path, arguments: &Value) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(10) {
+        let text = std::fs::read_to_string(overheard).unwrap_or_default();
+        let messages: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let calls = messages.iter().filter(|message| message["method"] == "tools/call" && message["params"]["arguments"] == *arguments);
+        let mut cancelled = messages.iter().filter(|message| message["method"] == "notifications/cancelled");
+        let ids: Vec<&Value> = calls.map(|call| &call["id"]).collect();
+        if cancelled.any(|message| ids.contains(&&message["params"]["requestId"])) {
+            return true;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    false
+}
+
+async fn inspected(url: &str, era: &str, steps: &[Value]) -> Vec<Value> {
     let mut replies = Vec::new();
     for step in steps {
         let reply = match step["call"].as_str() {
-            None => inspector::ask(url, "modern", &["--method", "tools/list"]).await,
+            None => inspector::ask(url, era, &["--method", "tools/list"]).await,
             Some(tool) => {
                 let arguments = step["arguments"].to_string();
-                inspector::ask(url, "modern", &["--method", "tools/call", "--tool-name", tool, "--tool-args-json", &arguments]).await
+                inspector::ask(url, era, &["--method", "tools/call", "--tool-name", tool, "--tool-args-json", &arguments]).await
             }
         };
         replies.push(reply.1);

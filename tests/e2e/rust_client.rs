@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What it was told outside of answers.
 struct Ears {
     progress: mpsc::UnboundedSender<ProgressNotificationParam>,
-    changes: mpsc::UnboundedSender<()>,
+    /// Of which list.
+    changes: mpsc::UnboundedSender<&'static str>,
 }
 
 impl ClientHandler for Ears {
@@ -29,14 +30,18 @@ impl ClientHandler for Ears {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        let _ = self.changes.send(());
+        let _ = self.changes.send("tools");
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        let _ = self.changes.send("resources");
     }
 }
 
 struct Conversation {
     client: RunningService<RoleClient, Ears>,
     progress: mpsc::UnboundedReceiver<ProgressNotificationParam>,
-    changes: mpsc::UnboundedReceiver<()>,
+    changes: mpsc::UnboundedReceiver<&'static str>,
     is_modern: bool,
 }
 
@@ -107,18 +112,25 @@ impl Conversation {
         timeout(PATIENCE, wait).await.expect("progress in time");
     }
 
-    /// Changes the list, and waits until it was told so and finds the new tool.
+    /// Changes a list, and waits until it was told so and finds what is new.
     async fn change(&mut self, tool: &str, step: &Value) -> Result<Value, ServiceError> {
-        let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        let mut subscription = if self.is_modern { Some(self.client.listen(filter).await?) } else { None };
+        let of = step["of"].as_str().unwrap_or("tools");
+        let filter = SubscriptionFilter::builder();
+        let filter = if of == "tools" { filter.tools_list_changed() } else { filter.resources_list_changed() };
+        let mut subscription = if self.is_modern { Some(self.client.listen(filter.build()).await?) } else { None };
         self.start(tool, &step["arguments"]).await?.await_response().await?;
         let told = async {
             loop {
                 match &mut subscription {
                     Some(subscription) => drop(subscription.next().await?),
-                    None => drop(self.changes.recv().await),
+                    None => while self.changes.recv().await.is_some_and(|changed| changed != of) {},
                 }
-                if self.client.list_all_tools().await?.iter().any(|tool| step["expect"] == *tool.name) {
+                let is_found = if of == "tools" {
+                    self.client.list_all_tools().await?.iter().any(|tool| step["expect"] == *tool.name)
+                } else {
+                    self.client.list_all_resources().await?.iter().any(|resource| step["expect"] == *resource.uri)
+                };
+                if is_found {
                     return Ok(json!({"changed": true}));
                 }
             }

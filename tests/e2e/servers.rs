@@ -46,6 +46,12 @@ pub fn everything_stdio(name: &str) -> Value {
     json!({"name": name, "stdio": {"cmd": node(), "args": [package("@modelcontextprotocol/server-everything/dist/index.js"), "stdio"]}})
 }
 
+/// The same, with everything that the gateway says to it written to a file as well.
+pub fn everything_overheard(name: &str, file: &std::path::Path) -> Value {
+    let script = package("@modelcontextprotocol/server-everything/dist/index.js");
+    json!({"name": name, "stdio": {"cmd": "/bin/sh", "args": ["-c", "tee \"$0\" | \"$@\"", file, node(), script, "stdio"]}})
+}
+
 /// A knowledge graph in a file, over stdio. Legacy.
 pub fn memory(file: &std::path::Path) -> Value {
     let script = package("@modelcontextprotocol/server-memory/dist/index.js");

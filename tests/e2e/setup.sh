@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the real MCP servers and clients of the end to end tests, and the official conformance runner, into .e2e/, from the pins beside this script.
 #
-# Four tiers: node, venv (Python), promtool and faketime. Each has a stamp with the hash of its pins, so a second run is a matter of milliseconds. A
+# Five tiers: node, venv (Python), promtool, faketime and parsing. Each has a stamp with the hash of its pins, so a second run is a matter of milliseconds. A
 # tier that cannot be installed is named loudly and its tests are skipped; with CI=true that is a failure.
 set -euo pipefail
 
@@ -74,10 +74,21 @@ install_faketime() {
   LD_PRELOAD=$1/libfaketime.so.1 FAKETIME="@2020-01-01 00:00:00" date +%Y | grep -q 2020
 }
 
+# The files of the JSON Parsing Test Suite (github.com/nst/JSONTestSuite, MIT), which the source of this crate has among its tests.
+install_parsing() {
+  cd "$1"
+  curl --fail --silent --show-error --location --max-time 120 --remote-name https://static.crates.io/crates/actson/actson-2.1.0.crate
+  echo "78deb7b1fc041f9faa47b5f4c05a48362c5cbb18308bf7f9641e200f56a26a71  actson-2.1.0.crate" | sha256sum --check
+  tar --extract --gzip --file actson-2.1.0.crate --strip-components 3 actson-2.1.0/tests/json_test_suite/test_parsing
+  rm actson-2.1.0.crate
+  ls test_parsing/y_structure_lonely_true.json
+}
+
 tier node package.json package-lock.json
 tier venv requirements.txt
 tier promtool
 tier faketime
+tier parsing
 
 # Node looks for packages beside the script that imports them, and in the folders above: this serves conformance/ too.
 rm -f "$here/node_modules"

@@ -12,6 +12,7 @@
 //! | `{"prompt": NAME, "arguments": {…}}` | the result |
 //! | `{"cancel": NAME, "arguments": {…}}`: a call, given up as soon as it reports progress | `{"cancelled": true}` |
 //! | `{"change": NAME, "arguments": {…}, "expect": TOOL}`: a call that adds a tool to the list | `{"changed": true}`, when the client was told and has found it |
+//! | the same with `"of": "resources"`: a call that adds a resource, and its URI | the same |
 //!
 //! A JSON-RPC error is the reply `{"error": {"code": …, "message": …}}`.
 
@@ -114,6 +115,10 @@ pub fn cancel(tool: &str, arguments: Value) -> Value {
 
 pub fn change(tool: &str, arguments: Value, expect: &str) -> Value {
     json!({"change": tool, "arguments": arguments, "expect": expect})
+}
+
+pub fn change_resources(tool: &str, arguments: Value, expect: &str) -> Value {
+    json!({"change": tool, "arguments": arguments, "expect": expect, "of": "resources"})
 }
 
 /// A reply without what belongs to the era or to whoever answered: the rest must be the same, direct and through a gateway.

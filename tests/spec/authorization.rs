@@ -53,43 +53,129 @@ fn names(list: &[Value], member: &str) -> BTreeSet<String> {
     list.iter().filter_map(|item| item[member].as_str().map(str::to_owned)).collect()
 }
 
-/// Whether this test's own reading of its rules lets somebody see a tool.
-fn expected(team: usize, level: usize, tool: usize) -> bool {
-    let dangerous = tool.is_multiple_of(7);
-    let open = tool.is_multiple_of(10);
-    (open || team == tool % 5) && !(dangerous && level < 2)
+const PEOPLE: usize = 50;
+const TOOLS: usize = 200;
+const TEAMS: usize = 5;
+
+/// Who somebody is, for rules to look at: a team, its two neighbours, and a level.
+fn person(number: usize) -> ApiKey {
+    let teams = [number % TEAMS, (number + 1) % TEAMS].map(|team| format!("team{team}"));
+    somebody(&format!("p{number}"), json!({"team": teams[0], "teams": teams, "level": number % 4}))
 }
 
-// C1, B6, B7, N1, T4
+/// One of many sets of rules and tools, each with its own number, and this test's own reading of it.
+#[derive(Clone, Copy)]
+struct Plan(usize);
+
+impl Plan {
+    /// Whether the registry has something to say of a tool: of one in so many, or of a single one.
+    fn is_virtual(self, tool: usize) -> bool {
+        if self.0.is_multiple_of(2) { tool == TOOLS - 1 } else { tool % (3 + self.0 % 7) == self.0 % 3 }
+    }
+
+    fn name_of(self, tool: usize) -> String {
+        let kind = if self.is_virtual(tool) { "virtual" } else { source_kind(tool) };
+        format!("{kind}_{tool}")
+    }
+
+    fn registry(self) -> Value {
+        let tools = (0..TOOLS).filter(|tool| self.is_virtual(*tool)).map(|tool| {
+            json!({"name": self.name_of(tool), "source": {"target": format!("team{}", tool % TEAMS), "tool": format!("{}_{tool}", source_kind(tool))}})
+        });
+        json!({"tools": tools.collect::<Vec<_>>()})
+    }
+
+    /// How names begin that everybody may see.
+    fn open(self) -> &'static str {
+        ["open_", "own_1", "virtual_", "nothing_", "own_"][self.0 % 5]
+    }
+
+    /// The level that a destructive tool asks for.
+    fn level(self) -> usize {
+        (self.0 + 2) % 5
+    }
+
+    /// Whether what belongs to a team is for somebody.
+    fn is_for(self, team: usize, person: usize) -> bool {
+        match self.0 % 3 {
+            0 => team == person % TEAMS,
+            1 => team != person % TEAMS,
+            _ => team == person % TEAMS || team == (person + 1) % TEAMS,
+        }
+    }
+
+    fn rules(self) -> Vec<Rule> {
+        let is_for = |of: &str| match self.0 % 3 {
+            0 => format!("{of}.target == jwt.team"),
+            1 => format!("{of}.target != jwt.team"),
+            _ => format!("{of}.target in jwt.teams"),
+        };
+        let mut rules = vec![
+            allow(&format!("has(mcp.tool) && mcp.tool.name.startsWith('{}')", self.open())),
+            deny(&format!("has(mcp.tool) && mcp.tool.annotations.destructiveHint && jwt.level < {}", self.level())),
+        ];
+        rules.extend(["mcp.tool", "mcp.prompt", "mcp.resource"].map(|of| allow(&format!("has({of}) && {}", is_for(of)))));
+        rules
+    }
+
+    /// Whether somebody may see and use a tool.
+    fn shows(self, tool: usize, person: usize) -> bool {
+        let denied = is_destructive(tool) && person % 4 < self.level();
+        (self.name_of(tool).starts_with(self.open()) || self.is_for(tool % TEAMS, person)) && !denied
+    }
+
+    /// All that somebody sees.
+    fn seen_by(self, person: usize) -> BTreeSet<String> {
+        (0..TOOLS).filter(|tool| self.shows(*tool, person)).map(|tool| self.name_of(tool)).collect()
+    }
+}
+
+/// What a target calls its tool begins with this.
+fn source_kind(tool: usize) -> &'static str {
+    if tool.is_multiple_of(10) { "open" } else { "own" }
+}
+
+fn is_destructive(tool: usize) -> bool {
+    tool.is_multiple_of(7)
+}
+
+// C1, B1, B6, B7, N1, T4: each plan takes the place of the one before, under the sessions that are there. `PLANS=100` judges a hundred of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_listed_can_be_used_and_nothing_else_wherever_one_looks() {
-    const PEOPLE: usize = 50;
-    const TOOLS: usize = 200;
-    let mut targets: Vec<Target> = (0..5).map(|team| target(&format!("team{team}"))).collect();
+    let plans: usize = std::env::var("PLANS").ok().and_then(|plans| plans.parse().ok()).unwrap_or(10);
+    let mut targets: Vec<Target> = (0..TEAMS).map(|team| target(&format!("team{team}"))).collect();
     for tool in 0..TOOLS {
-        let name = if tool.is_multiple_of(10) { format!("open_{tool}") } else { format!("own_{tool}") };
-        let definition = json!({"name": name, "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": tool.is_multiple_of(7)}});
-        targets[tool % 5] = targets[tool % 5].clone().tool_def(definition);
+        let name = format!("{}_{tool}", source_kind(tool));
+        let definition = json!({"name": name, "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": is_destructive(tool)}});
+        targets[tool % TEAMS] = targets[tool % TEAMS].clone().tool_def(definition);
     }
     for (team, target) in targets.iter_mut().enumerate() {
         *target = target.clone().prompt(&format!("prompt{team}")).resource(&format!("file:///{team}"));
     }
-    let people = (0..PEOPLE).map(|n| somebody(&format!("p{n}"), json!({"team": format!("team{}", n % 5), "level": n % 4})));
-    let rules = vec![
-        allow("has(mcp.tool) && mcp.tool.name.startsWith('open_')"),
-        allow("has(mcp.tool) && mcp.tool.target == jwt.team"),
-        allow("has(mcp.prompt) && mcp.prompt.target == jwt.team"),
-        allow("has(mcp.resource) && mcp.resource.target == jwt.team"),
-        deny("has(mcp.tool) && mcp.tool.annotations.destructiveHint && jwt.level < 2"),
-    ];
-    let mut builder = gateway().config(|config| {
-        config.authentication = keys(people.collect());
-        config.authorization = Some(rules);
+    let mut builder = gateway().registry(&Plan(0).registry()).config(|config| {
+        config.authentication = keys((0..PEOPLE).map(person).collect());
+        config.authorization = Some(Plan(0).rules());
     });
     for target in &targets {
         builder = builder.target(target);
     }
-    let gateway = builder.start().await;
+    let mut gateway = builder.start().await;
+    let mut clients = Vec::new();
+    for person in 0..PEOPLE {
+        clients.push(client_as(&gateway, &format!("p{person}")).await);
+    }
+    let mut decisions = 0;
+    for plan in (0..plans).map(Plan) {
+        gateway.publish(&plan.registry());
+        gateway.reconfigure(|config| config.authorization = Some(plan.rules()));
+        let first = plan.seen_by(0);
+        eventually("the plan is in force", async || names(&clients[0].list_tools().await, "name") == first).await;
+        for (person, client) in clients.iter().enumerate() {
+            decisions += judge(&gateway, client, plan, person, plans).await;
+        }
+    }
+
+    let last = Plan(plans - 1);
     let mut readers = Vec::new();
     for person in 0..PEOPLE {
         let key = format!("secret-p{person}");
@@ -97,72 +183,10 @@ async fn whatever_is_listed_can_be_used_and_nothing_else_wherever_one_looks() {
         assert_eq!(reader.status, 200);
         readers.push(reader);
     }
-    let name_of = |tool: usize| if tool.is_multiple_of(10) { format!("open_{tool}") } else { format!("own_{tool}") };
-
-    for person in 0..PEOPLE {
-        let (team, level, id) = (person % 5, person % 4, format!("p{person}"));
-        let client = client_as(&gateway, &id).await;
-        let mine: BTreeSet<String> = (0..TOOLS).filter(|tool| expected(team, level, *tool)).map(name_of).collect();
-        assert_eq!(names(&client.list_tools().await, "name"), mine, "{id} lists");
-        let rest = get_as(&gateway, &id, "/tools?status=all").await;
-        assert_eq!(names(rest.as_array().unwrap(), "name"), mine, "{id} lists over REST");
-        let found = get_as(&gateway, &id, "/search?limit=100&q=own+open").await;
-        assert_eq!(names(found.as_array().unwrap(), "name"), mine, "{id} finds");
-        for format in transom_tests::providers::FORMATS {
-            let exported = get_as(&gateway, &id, &format!("/tools?format={format}")).await;
-            let exported: BTreeSet<String> = transom_tests::providers::names(format, &exported).into_iter().collect();
-            assert_eq!(exported, mine, "{id} exports for {format}");
-        }
-        let module = gateway.send("GET", "/runtime/tools.ts", &[("x-api-key", &*format!("secret-{id}"))], "").await.text();
-        let calls = module.split("return call<").skip(1).filter_map(|call| call.split("__").nth(1)?.split('"').next());
-        assert_eq!(calls.map(str::to_owned).collect::<BTreeSet<_>>(), mine, "{id} gets functions");
-        let status = get_as(&gateway, &id, "/status").await;
-        assert_eq!(status["tools"]["exposed"], json!(mine.len()), "{id}: {status}");
-
-        // What costs a request each is asked for every fifth tool, another fifth for each person; `MATRIX=whole` asks for all.
-        let whole = std::env::var_os("MATRIX").is_some();
-        for tool in if whole { (0..TOOLS).step_by(1) } else { (person / 5 % 5..TOOLS).step_by(5) } {
-            let name = name_of(tool);
-            let may = mine.contains(&name);
-            let reply = client.call(&name, json!({})).await;
-            if may {
-                assert!(!reply.is_error(), "{id} {name}: {}", reply.raw)
-            } else {
-                reply.is_not_found(&name)
-            }
-            let definition = get_as(&gateway, &id, &format!("/tools/{name}")).await;
-            assert_eq!(definition["name"].is_string(), may, "{id} {name}: {definition}");
-            let (status, body) = invoke_as(&gateway, &id, &name).await;
-            assert_eq!((status, body["success"] == json!(true)), if may { (200, true) } else { (404, false) }, "{id} {name}: {body}");
-        }
-        for other in 0..5 {
-            let may = other == team;
-            let prompts = names(&client.list("prompts/list", "prompts").await, "name");
-            assert_eq!(prompts, BTreeSet::from([format!("prompt{team}")]), "{id}");
-            let got = client.request("prompts/get", json!({"name": format!("prompt{other}")})).await;
-            assert_eq!(got.message.get("result").is_some(), may, "{id}: {}", got.raw);
-            let uris = names(&client.list("resources/list", "resources").await, "uri");
-            assert_eq!(uris.len(), 1, "{id}: {uris:?}");
-            let uri = format!("mcp://team{other}/file%3A%2F%2F%2F{other}");
-            assert_eq!(uris.contains(&uri), may, "{id}: {uris:?}");
-            for method in ["resources/read", "resources/subscribe"] {
-                let reply = client.request(method, json!({"uri": uri})).await;
-                let refused = reply.message["error"]["message"] == json!(format!("Resource not found: {uri}"));
-                assert_eq!(refused, !may, "{id} {method}: {}", reply.raw);
-            }
-            let complete = json!({"ref": {"type": "ref/prompt", "name": format!("prompt{other}")}, "argument": {"name": "a", "value": ""}});
-            let reply = client.request("completion/complete", complete).await;
-            assert_eq!(reply.message.get("result").is_some(), may, "{id}: {}", reply.raw);
-            // B7: a target of which one sees nothing is not there.
-            let at = gateway.send("POST", &format!("/mcp/team{other}"), &[("x-api-key", &*format!("secret-{id}"))], "{}").await;
-            let sees = mine.iter().any(|name| team_of(name) == other) || may;
-            assert_eq!(at.status == 404, !sees, "{id} /mcp/team{other}: {}", at.text());
-        }
-    }
     targets[0].stop();
     for (person, reader) in readers.iter_mut().enumerate() {
         let gone: BTreeSet<String> =
-            (0..TOOLS).filter(|tool| tool.is_multiple_of(5) && expected(person % 5, person % 4, *tool)).map(name_of).collect();
+            (0..TOOLS).filter(|tool| tool.is_multiple_of(TEAMS) && last.shows(*tool, person)).map(|tool| last.name_of(tool)).collect();
         let mut removed: BTreeSet<String> = BTreeSet::new();
         while removed.len() < gone.len() {
             let event = tokio::time::timeout(PATIENCE, reader.next()).await.expect("an event in time").expect("the stream goes on");
@@ -177,14 +201,82 @@ async fn whatever_is_listed_can_be_used_and_nothing_else_wherever_one_looks() {
     assert!(reached > 300, "{reached} calls reached a target");
     assert!(gateway.metric("transom_authz_decisions_total{action=\"call\",decision=\"deny\"}").await > 1_000.0);
     assert!(gateway.rejected("unknown_tool").await > 1_000.0);
-    // Every decision agreed with what was listed: a difference would have ended the test.
-    let decisions = gateway.metric("transom_authz_decisions_total").await as u64;
-    evidence::say(&json!({"sent": decisions, "ok": decisions, "reached": reached}));
+    // Every decision agreed with the plan: a difference would have ended the test.
+    evidence::say(&json!({"sent": decisions, "ok": decisions, "reached": reached, "plans": plans}));
 }
 
-/// Whose tool this is.
-fn team_of(name: &str) -> usize {
-    name.rsplit('_').next().and_then(|number| number.parse::<usize>().ok()).unwrap_or(0) % 5
+/// Looks at everything somebody can see under a plan, and tries what they can and cannot see. How many decisions that were: a list is one of each
+/// thing that is or is not in it.
+async fn judge(gateway: &Gateway, client: &Client, plan: Plan, person: usize, plans: usize) -> usize {
+    let (id, mine) = (format!("p{person}"), plan.seen_by(person));
+    let who = format!("{id} under plan {}", plan.0);
+    assert_eq!(names(&client.list_tools().await, "name"), mine, "{who} lists");
+    let rest = get_as(gateway, &id, "/tools?status=all").await;
+    assert_eq!(names(rest.as_array().unwrap(), "name"), mine, "{who} lists over REST");
+    let found = get_as(gateway, &id, "/search?limit=100&q=own+open+virtual").await;
+    // No answer has more than a hundred.
+    let found = names(found.as_array().unwrap(), "name");
+    assert!(found.is_subset(&mine) && found.len() == mine.len().min(100), "{who} finds {found:?}");
+    for format in transom_tests::providers::FORMATS {
+        let exported = get_as(gateway, &id, &format!("/tools?format={format}")).await;
+        let exported: BTreeSet<String> = transom_tests::providers::names(format, &exported).into_iter().collect();
+        assert_eq!(exported, mine, "{who} exports for {format}");
+    }
+    let module = gateway.send("GET", "/runtime/tools.ts", &[("x-api-key", &*format!("secret-{id}"))], "").await.text();
+    // `/tools/team1__own_1`, and what is virtual is nobody's.
+    let calls = module.split("return call<").skip(1).filter_map(|call| call.split("/tools/").nth(1)?.split('"').next()?.rsplit("__").next());
+    assert_eq!(calls.map(str::to_owned).collect::<BTreeSet<_>>(), mine, "{who} gets functions");
+    let status = get_as(gateway, &id, "/status").await;
+    assert_eq!(status["tools"]["exposed"], json!(mine.len()), "{who}: {status}");
+    let mut decisions = TOOLS * (3 + transom_tests::providers::FORMATS.len());
+
+    // What costs a request each is asked for some tools, others for each person and plan; `MATRIX=whole` asks for all.
+    let step = if std::env::var_os("MATRIX").is_some() { 1 } else { (5 * plans).min(TOOLS) };
+    for tool in ((person / 5 + plan.0 * 5) % step..TOOLS).step_by(step) {
+        let name = plan.name_of(tool);
+        let may = mine.contains(&name);
+        let reply = client.call(&name, json!({})).await;
+        if may {
+            assert!(!reply.is_error(), "{who} {name}: {}", reply.raw)
+        } else {
+            reply.is_not_found(&name)
+        }
+        let definition = get_as(gateway, &id, &format!("/tools/{name}")).await;
+        assert_eq!(definition["name"].is_string(), may, "{who} {name}: {definition}");
+        let (status, body) = invoke_as(gateway, &id, &name).await;
+        assert_eq!((status, body["success"] == json!(true)), if may { (200, true) } else { (404, false) }, "{who} {name}: {body}");
+        // B1: what stands behind a virtual tool is nobody's.
+        if plan.is_virtual(tool) {
+            let source = format!("{}_{tool}", source_kind(tool));
+            client.call(&source, json!({})).await.is_not_found(&source);
+        }
+        decisions += 3 + usize::from(plan.is_virtual(tool));
+    }
+    let prompts = names(&client.list("prompts/list", "prompts").await, "name");
+    assert_eq!(prompts, (0..TEAMS).filter(|team| plan.is_for(*team, person)).map(|team| format!("prompt{team}")).collect(), "{who}");
+    let uri_of = |team: usize| format!("mcp://team{team}/file%3A%2F%2F%2F{team}");
+    let uris = names(&client.list("resources/list", "resources").await, "uri");
+    assert_eq!(uris, (0..TEAMS).filter(|team| plan.is_for(*team, person)).map(uri_of).collect(), "{who}");
+    for team in 0..TEAMS {
+        let (may, uri) = (plan.is_for(team, person), uri_of(team));
+        let got = client.request("prompts/get", json!({"name": format!("prompt{team}")})).await;
+        assert_eq!(got.message.get("result").is_some(), may, "{who}: {}", got.raw);
+        for method in ["resources/read", "resources/subscribe"] {
+            let reply = client.request(method, json!({"uri": uri})).await;
+            let refused = reply.message["error"]["message"] == json!(format!("Resource not found: {uri}"));
+            assert_eq!(refused, !may, "{who} {method}: {}", reply.raw);
+        }
+        let complete = json!({"ref": {"type": "ref/prompt", "name": format!("prompt{team}")}, "argument": {"name": "a", "value": ""}});
+        let reply = client.request("completion/complete", complete).await;
+        assert_eq!(reply.message.get("result").is_some(), may, "{who}: {}", reply.raw);
+        // B7: a target of which one sees nothing is not there.
+        let at = gateway.send("POST", &format!("/mcp/team{team}"), &[("x-api-key", &*format!("secret-{id}"))], "{}").await;
+        let sees = may || (0..TOOLS).any(|tool| tool % TEAMS == team && plan.shows(tool, person));
+        assert_eq!(at.status == 404, !sees, "{who} /mcp/team{team}: {}", at.text());
+        // Two of them by the lists above.
+        decisions += 7;
+    }
+    decisions
 }
 
 // N9, B6: what is denied and what does not exist are one, to the byte
@@ -290,6 +382,42 @@ async fn rules_may_look_at_the_request_the_client_and_the_arguments() {
     assert_eq!(a.calls().len(), 2);
 }
 
+// sessions.md: what a session id holds is what any replica needs to go on.
+#[tokio::test]
+async fn what_a_client_calls_itself_counts_on_every_replica_and_over_every_transport() {
+    let a = target("a").tool("one", []);
+    let replica = || {
+        gateway().target(&a).config(|config| {
+            config.session_key = Some(transom_upstream::Secret::new("0123456789abcdef0123456789abcdef"));
+            config.authorization = Some(vec![allow("client.name == 'transom-tests' && client.version == '1'")]);
+        })
+    };
+    let (first, second) = (replica().start().await, replica().start().await);
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}).to_string();
+    let session = first.client().await.session().unwrap();
+    for gateway in [&first, &second] {
+        let listed = gateway.post_mcp(&[("mcp-session-id", &session)], list.clone()).await;
+        assert_eq!(listed.json()["result"]["tools"][0]["name"], "one", "{}", listed.text());
+    }
+    assert_eq!(first.modern().await.tool_names().await, ["one"]);
+    // Over the oldest transport the stream is there before the client has a name.
+    let sse = first.sse_client().await;
+    assert_eq!(sse.tool_names().await, ["one"]);
+    eventually("the target has a stream to tell on", || async { a.streams() > 1 }).await;
+    a.set_tools(["two"]);
+    a.notify_list_changed();
+    assert_eq!(sse.sse_notification().await["method"], "notifications/tools/list_changed");
+    // A name without end makes no id without end, and is cut between characters.
+    for name in ["transom-tests ".repeat(200), "\u{65e5}".repeat(200), String::new()] {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": name, "version": name}});
+        let opened = first.post_mcp(&[], json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string()).await;
+        let session = opened.header("mcp-session-id");
+        assert!((1..=512).contains(&session.len()), "{} bytes", session.len());
+        let listed = second.post_mcp(&[("mcp-session-id", session)], list.clone()).await;
+        assert_eq!(listed.json()["result"]["tools"], json!([]), "{}", listed.text());
+    }
+}
+
 // C4
 #[tokio::test]
 async fn a_policy_change_is_told_to_those_it_concerns_and_ends_what_it_forbids() {
@@ -393,6 +521,7 @@ async fn a_limit_is_told_in_words_a_model_can_read_and_with_a_time() {
     let wait = refused.error()["data"]["retryAfterMs"].as_u64().unwrap();
     assert!((1..=30_000).contains(&wait), "{wait}");
     assert_eq!(refused.status, 200, "another status would cost many a legacy client its session");
+    assert!(refused.header("retry-after").and_then(|after| after.parse::<u64>().ok()).is_some_and(|after| after * 1000 >= wait), "{}", refused.raw);
     let refused = modern_as(&gateway, "x").await.call("fast", json!({})).await;
     assert_eq!((refused.status, refused.error_code()), (429, 1001), "{}", refused.raw);
     let wait = refused.error()["data"]["retryAfterMs"].as_u64().unwrap();

@@ -282,7 +282,35 @@ async fn a_modern_target_gets_the_headers_that_fit_its_own_names() {
         let response = gateway.post_mcp(wrong, body.clone()).await;
         assert_eq!((response.status, response.json()["error"]["code"].as_i64()), (400, Some(-32020)), "{wrong:?}");
     }
-    assert_eq!(a.touched(), before);
+    // An integer is the same however it is written, and no other is.
+    for (argument, sent, status) in [
+        (json!(7), "7.0", 200),
+        (json!(9_007_199_254_740_993_u64), "9007199254740993", 200),
+        (json!(9_007_199_254_740_993_u64), "9007199254740992", 400),
+        (json!("abc"), "xyz", 400),
+        (json!(7), "seven", 400),
+    ] {
+        let body = modern_body("tools/call", json!({"name": "a__query", "arguments": {"n": argument}})).to_string();
+        let response = gateway.post_mcp(&[&base[..], &[("mcp-param-n", sent)]].concat(), body).await;
+        assert_eq!(response.status, status, "{argument} as {sent}: {}", response.text());
+    }
+    assert_eq!(a.touched(), before + 2);
+}
+
+// protocol.md: the answer to a request comes in a form that its sender accepts.
+#[tokio::test]
+async fn an_error_is_one_event_where_nothing_but_events_is_accepted() {
+    let a = target("a").tool("echo", []);
+    let gateway = gateway().target(&a).start().await;
+    for (method, params, code) in [("tools/call", json!({"name": "nobody"}), -32602), ("no/such", json!({}), -32601)] {
+        let body = json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": params}).to_string();
+        let response = gateway.send("POST", "/mcp", &[("content-type", "application/json"), ("accept", "text/event-stream")], body).await;
+        assert_eq!((response.status, response.header("content-type")), (200, "text/event-stream"), "{}", response.text());
+        let text = response.text();
+        let data = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an event");
+        let message: Value = serde_json::from_str(data).unwrap();
+        assert_eq!((&message["id"], &message["error"]["code"]), (&json!("x"), &json!(code)), "{text}");
+    }
 }
 
 // protocol.md, which era: probed once, remembered, asked again after a reconnect.

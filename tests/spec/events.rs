@@ -89,6 +89,28 @@ async fn a_subscription_gets_what_it_asked_for_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_subscription_is_told_what_it_will_hear_of_and_what_not() {
+    let all =
+        |uris: Value| json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": uris});
+    let uri = "mcp://b/file%3A%2F%2F%2Fb";
+    let (a, b) = (target("a").tool("t0", []), target("b").tool("t1", []).resource("file:///b"));
+    for (gateway, honoured) in [
+        (gateway().target(&a).start().await, json!({"toolsListChanged": true})),
+        (gateway().target(&b).start().await, json!({"toolsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": [uri]})),
+    ] {
+        let client = gateway.modern().await;
+        let message = client.message("subscriptions/listen", json!({"notifications": all(json!([uri, "mcp://nobody/x", "file:///none"]))}));
+        let acknowledged = client.open_message(&message).await.message().await;
+        assert_eq!(acknowledged["params"]["notifications"], honoured);
+        let headers = client.headers(&message);
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).filter(|(name, _)| *name != "accept").collect();
+        let refused = gateway.send("POST", "/mcp", &[&headers[..], &[("accept", "application/json")]].concat(), message.to_string()).await;
+        assert_eq!(refused.status, 406, "whoever reads no stream is told so: {}", refused.text());
+    }
+}
+
+#[tokio::test]
 async fn a_2024_client_is_told_on_its_stream() {
     let a = target("a").tool("t0", []);
     let gateway = gateway().target(&a).start().await;

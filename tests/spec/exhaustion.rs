@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 use transom_tests::http::RawReply;
+use transom_tests::wire::Wire;
 use transom_tests::*;
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{}}}"#;
@@ -111,6 +112,60 @@ async fn line_feeds_alone_end_no_later_header_either() {
     let reply = raw.reply().await;
     assert!(!reply.text().starts_with("HTTP/1.1 200"), "{}", reply.text());
     assert!(a.calls().is_empty());
+}
+
+// J1: nor is anything else read in two ways because of what stands before it.
+#[tokio::test]
+async fn ambiguous_framing_is_refused_behind_an_empty_line_and_behind_a_good_request() {
+    let (a, gateway) = one().await;
+    let head = "POST /mcp HTTP/1.1\r\nHost: $HOST\r\nContent-Type: application/json\r\n";
+    let (list, chunks) = (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, chunked(CALL));
+    let plain = format!("{head}Content-Length: {}\r\n\r\n{list}", list.len());
+    let in_chunks = format!("{head}Transfer-Encoding: chunked\r\n\r\n{}", chunked(list));
+    for (what, bad) in [
+        ("length and chunked", format!("{head}Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}", chunks.len())),
+        ("chunked and length", format!("{head}Transfer-Encoding: chunked\r\nContent-Length: {}\r\n\r\n{chunks}", chunks.len())),
+        ("two lengths", format!("{head}Content-Length: $LEN\r\nContent-Length: $LEN\r\n\r\n$CALL")),
+        ("line feeds alone", format!("{head}Content-Length: $LEN\r\n\r\n$CALL").replace("\r\n", "\n")),
+        ("one line feed alone", format!("{head}X-A: b\nContent-Length: $LEN\r\n\r\n$CALL")),
+    ] {
+        for (before, good) in [("\r\n", 0), ("\r\n\r\n", 0), (plain.as_str(), 1), (in_chunks.as_str(), 1), (&format!("{plain}\r\n{in_chunks}"), 2)] {
+            let reply = send(&gateway, &format!("{before}{bad}")).await;
+            let text = reply.text();
+            assert_eq!(text.matches("HTTP/1.1 200").count(), good, "{what} behind {before:?}: {text}");
+            assert!(reply.closed && reply.count() == good + 1 && text.contains("HTTP/1.1 400"), "{what} behind {before:?}: {text}");
+        }
+    }
+    assert!(a.calls().is_empty());
+}
+
+// The other side: what comes early is answered in its turn.
+#[tokio::test]
+async fn requests_that_come_in_one_piece_are_answered_in_order() {
+    let (a, gateway) = one().await;
+    let head = "POST /mcp HTTP/1.1\r\nHost: $HOST\r\nContent-Type: application/json\r\n";
+    let call = |id: u32| CALL.replace("\"id\":1", &format!("\"id\":\"n{id}\""));
+    let plain = |id| format!("{head}Content-Length: {}\r\n\r\n{}", call(id).len(), call(id));
+    let in_chunks = |id| format!("{head}Transfer-Encoding: chunked\r\n\r\n{}", chunked(&call(id)));
+    let health = "GET /health HTTP/1.1\r\nHost: $HOST\r\n\r\n";
+    let reply = send(&gateway, &[&plain(1), &in_chunks(2), "\r\n", health, &plain(3), &in_chunks(4)].concat()).await;
+    let text = reply.text();
+    assert_eq!((reply.count(), text.matches("HTTP/1.1 200").count(), a.calls().len()), (5, 5, 4), "{text}");
+    let places: Vec<_> = (1..=4).map(|id| text.find(&format!("\"n{id}\"")).expect("an answer")).collect();
+    assert!(places.is_sorted(), "{text}");
+}
+
+// J4: a head has as long when its first bytes came along with the request before it.
+#[tokio::test]
+async fn a_slow_head_is_cut_off_behind_a_request_as_well() {
+    let (_a, gateway) = one().await;
+    let head = format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n", gateway.addr());
+    let mut raw = gateway.raw().await;
+    raw.write(format!("{head}Content-Length: {}\r\n\r\n{CALL}{head}", CALL.len()).as_bytes()).await;
+    let start = Instant::now();
+    let reply = raw.read(Duration::from_secs(20)).await;
+    assert!(reply.closed && reply.count() == 1, "{}", reply.text());
+    assert!((9..15).contains(&start.elapsed().as_secs()), "closed after {:?}", start.elapsed());
 }
 
 // J1: an upgrade is not taken, and what follows is a request of its own or nothing.
@@ -516,6 +571,28 @@ async fn who_would_wait_in_vain_is_turned_away_at_once() {
     }
     open.send_replace(true);
     eventually("it serves again", || async { client.call("wait", json!({})).await.message["result"].is_object() }).await;
+}
+
+// J4, J8: what was a stream is a connection again, however long nothing happens on it.
+#[tokio::test]
+async fn a_connection_whose_stream_has_ended_serves_the_next_request_after_a_rest() {
+    let slow = target("a").slow("work", Duration::from_millis(100));
+    let gateway = gateway().target(&slow).start().await;
+    for rest in [0, 400, 1_300] {
+        let (mut calls, mut stream) = (Wire::connect(gateway.addr()).await.unwrap(), Wire::connect(gateway.addr()).await.unwrap());
+        let session = calls.initialize().await.unwrap();
+        let request = |method: &str| {
+            format!("{method} /mcp HTTP/1.1\r\nhost: {}\r\naccept: text/event-stream\r\nmcp-session-id: {session}\r\n\r\n", gateway.addr())
+        };
+        stream.send(request("GET").as_bytes()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(calls.exchange(request("DELETE").as_bytes()).await.unwrap().status < 300);
+        assert_eq!(stream.answer().await.unwrap().status, 200, "the stream, to its end");
+        tokio::time::sleep(Duration::from_millis(rest)).await;
+        let message = wire::call(1, "work", &json!({"nonce": 1}));
+        let answer = tokio::time::timeout(Duration::from_secs(5), stream.post(None, &message)).await;
+        assert_eq!(answer.unwrap_or_else(|_| panic!("no answer after {rest} ms")).unwrap().status, 200);
+    }
 }
 
 // J4, J8: what rests costs next to nothing, and is as good as new when it is needed.

@@ -80,6 +80,7 @@ async fn a_request_that_was_here_before_or_came_too_far_is_refused_and_reaches_n
         for refused in [own.clone(), format!("x, {own}"), format!("{own},y"), "a, b, c, d, e".into()] {
             let reply = with(&refused).await;
             assert_eq!((reply.status, reply.json()["error"]["code"].as_i64()), (508, Some(1009)), "{refused}: {}", reply.text());
+            assert_eq!(reply.json()["error"]["data"]["executed"], false, "{refused}: {}", reply.text());
         }
         assert_eq!(a.calls().len(), 1, "none of them got through");
         assert_eq!(gateway.rejected("loop").await, 4.0);

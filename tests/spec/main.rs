@@ -10,6 +10,7 @@ mod clocks;
 mod coding_sessions;
 mod connect;
 mod discovery;
+mod echoes;
 mod eras;
 mod events;
 mod examples;

@@ -362,6 +362,25 @@ async fn an_answer_with_two_results_is_1005() {
     gateway.client().await.call("echo", json!({})).await.failed(1005, json!(true));
 }
 
+// security.md vocabulary: a result of MCP is an object, and nobody is told of a success that was none.
+#[tokio::test]
+async fn a_result_that_is_no_object_is_1005_to_every_client() {
+    for era in [Era::Legacy("2025-06-18"), Era::Modern] {
+        let a = target("a").era(era).tool("echo", []);
+        let gateway = gateway().target(&a).start().await;
+        let clients = [gateway.client().await, gateway.modern().await];
+        for result in ["null", "[1]", r#""x""#, "5", "true"] {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":{result}}}"#);
+            a.misbehave("tools/call", Some(Hostile::Body("application/json", body.into())));
+            for client in &clients {
+                client.call("echo", json!({})).await.failed(1005, json!(true));
+            }
+            let reply = gateway.post("/tools/echo/invoke", &json!({})).await;
+            assert_eq!((reply.status, reply.json()["error"]["code"].as_str()), (502, Some("upstream_invalid")), "{result}: {}", reply.text());
+        }
+    }
+}
+
 // E: the second answer is nobody's.
 #[tokio::test]
 async fn a_second_answer_is_dropped() {

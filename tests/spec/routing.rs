@@ -194,6 +194,61 @@ async fn resources_are_listed_under_uris_of_ours_and_read_by_them() {
     assert!(server1.requests_of("resources/read").iter().all(|request| request.json()["params"]["uri"].as_str().unwrap().starts_with("file:///")));
 }
 
+// N26: a client expands a template that we changed, and its target reads what it would have read without us.
+#[tokio::test]
+async fn a_value_in_a_template_reaches_the_target_as_the_client_wrote_it() {
+    for era in [Era::Legacy("2025-06-18"), Era::Modern] {
+        let a = target("a").era(era).resource("file:///a b.txt").resource("file:///x%20y").resource("db://one%2Ftwo/rows");
+        let a = a.template("file:///{path}").template("db://{table}/rows{?q}").template("db://{table}").template("note://{+path}").prompt("greet");
+        let gateway = gateway().target(&a).target(&target("b").template("file:///{path}")).start().await;
+        for client in [gateway.client().await, gateway.modern().await] {
+            let templates = client.list("resources/templates/list", "resourceTemplates").await;
+            assert!(templates.iter().any(|template| template["uriTemplate"] == "mcp://a/file%3A%2F%2F%2F{path}"), "{templates:?}");
+            for (asked, read) in [
+                ("file%3A%2F%2F%2Fa%20b", "file:///a%20b"),
+                ("file%3A%2F%2F%2F50%25", "file:///50%25"),
+                ("file%3A%2F%2F%2Fa%2Fb", "file:///a%2Fb"),
+                ("file%3A%2F%2F%2F%FF", "file:///%FF"),
+                ("db%3A%2F%2Fx%2Frows?q=1%262", "db://x/rows?q=1%262"),
+                ("db%3A%2F%2Fx%2Frows", "db://x/rows"),
+                ("db%3A%2F%2Fx%20y", "db://x%20y"),
+                ("note%3A%2F%2Fx/y%20z?a#b", "note://x/y%20z?a#b"),
+                // What is listed is what it was listed as.
+                ("file%3A%2F%2F%2Fa%20b.txt", "file:///a b.txt"),
+                ("file%3A%2F%2F%2Fx%2520y", "file:///x%20y"),
+                ("db%3A%2F%2Fone%252Ftwo%2Frows", "db://one%2Ftwo/rows"),
+                // What fits no template is encoded as a whole.
+                ("other%3A%2F%2Fa%20b%2Fc%2520d", "other://a b/c%20d"),
+            ] {
+                a.clear();
+                let asked = format!("mcp://a/{asked}");
+                let reply = client.request("resources/read", json!({"uri": asked})).await;
+                assert_eq!(a.requests_of("resources/read")[0].json()["params"]["uri"], read, "{asked} of a {era:?} target");
+                assert_eq!(reply.result()["contents"][0]["uri"], asked.as_str(), "what comes back is what was asked for");
+            }
+            a.clear();
+            let reference = json!({"type": "ref/resource", "uri": "mcp://a/db%3A%2F%2F{table}%2Frows{?q}"});
+            client.request("completion/complete", json!({"ref": reference, "argument": {"name": "q", "value": ""}})).await;
+            assert_eq!(a.requests_of("completion/complete")[0].json()["params"]["ref"]["uri"], "db://{table}/rows{?q}");
+        }
+    }
+}
+
+// H10: the same for who wants to hear of it.
+#[tokio::test]
+async fn an_update_of_a_resource_behind_a_template_is_told_under_the_uri_that_was_subscribed_to() {
+    let a = target("a").resource("file:///listed").template("file:///{path}");
+    let gateway = gateway().target(&a).start().await;
+    let client = gateway.client().await;
+    let mut stream = client.stream().await;
+    client.request("resources/subscribe", json!({"uri": "mcp://a/file%3A%2F%2F%2Fa%20b"})).await.result();
+    eventually("the target was asked", || async { !a.requests_of("resources/subscribe").is_empty() }).await;
+    assert_eq!(a.requests_of("resources/subscribe")[0].json()["params"]["uri"], "file:///a%20b");
+    eventually("there is a stream", || async { a.streams() > 0 }).await;
+    a.broadcast("notifications/resources/updated", json!({"uri": "file:///a%20b"}));
+    assert_eq!(stream.notification("notifications/resources/updated").await["params"]["uri"], "mcp://a/file%3A%2F%2F%2Fa%20b");
+}
+
 #[tokio::test]
 async fn prompts_and_completion_follow_their_target() {
     let (a, b) = (target("a").prompt("greet"), target("b").prompt("greet").prompt("ask"));

@@ -320,6 +320,40 @@ async fn a_resource_update_reaches_its_subscribers_only() {
     eventually("the last one takes the subscription along", || async { a.requests_of("resources/unsubscribe").len() == 1 }).await;
 }
 
+// F9, H10: a config that changes how a target is reached takes nobody's subscription away, nor does one that leaves it out for a while.
+#[tokio::test]
+async fn subscriptions_outlive_the_target_that_is_replaced() {
+    for era in [Era::Legacy("2025-06-18"), Era::Modern] {
+        let a = target("a").era(era).tool("echo", []).resource("res://a");
+        let mut gateway = gateway().target(&a).start().await;
+        let (legacy, modern) = (gateway.client().await, gateway.modern().await);
+        let mut stream = legacy.stream().await;
+        legacy.request("resources/subscribe", json!({"uri": "mcp://a/res%3A%2F%2Fa"})).await.result();
+        let mut listening = modern.listen(json!({"resourceSubscriptions": ["mcp://a/res%3A%2F%2Fa"]})).await;
+        let is_asked = || async {
+            let asked = a.requests_of(if era != Era::Modern { "resources/subscribe" } else { "subscriptions/listen" });
+            asked.last().is_some_and(|request| request.text().contains("res://a"))
+        };
+        eventually("the target was asked", is_asked).await;
+        for way in ["replaced", "left out"] {
+            a.clear();
+            if way == "left out" {
+                gateway.reconfigure(|config| config.targets.clear());
+                gateway.until_listed(&[]).await;
+            }
+            let spec = transom_upstream::TargetSpec { allow_server_requests: way == "replaced", ..a.spec() };
+            gateway.reconfigure(|config| config.targets = vec![spec]);
+            eventually("the target is asked again", is_asked).await;
+            eventually("there is a stream", || async { a.streams() > 0 }).await;
+            a.broadcast("notifications/resources/updated", json!({"uri": "res://a"}));
+            for stream in [&mut stream, &mut listening] {
+                let told = stream.notification("notifications/resources/updated").await;
+                assert_eq!(told["params"]["uri"], "mcp://a/res%3A%2F%2Fa", "{way}, {era:?}");
+            }
+        }
+    }
+}
+
 // H10: a URI that only begins like another is another; a part of a resource is told to who subscribed to the whole.
 #[tokio::test]
 async fn an_update_is_not_told_to_who_asked_for_a_uri_that_begins_like_it() {
@@ -458,6 +492,11 @@ async fn nobody_cancels_the_call_of_another() {
     owner.cancel(&json!(6)).await;
     assert_eq!(call.reply().await.structured()["arguments"]["nonce"], 1);
     assert!(a.cancelled().is_empty());
+    // Its owner does, and is not told that nothing ran.
+    let call = owner.start_message(owner.message_with_id(json!(7), "tools/call", json!({"name": "slow", "arguments": {}})));
+    eventually("the call arrives", || async { a.calls().len() == 2 }).await;
+    owner.cancel(&json!(7)).await;
+    call.reply().await.failed(1006, json!("unknown"));
 }
 
 // protocol.md, legacy client

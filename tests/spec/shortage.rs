@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use transom_gateway::config::{ApiKey, Authentication, Effect, Rule};
+use transom_tests::cgroup::Cgroup;
 use transom_tests::client::{LEGACY, connect};
 use transom_tests::*;
 
@@ -88,6 +89,10 @@ async fn calls_are_refused_when_memory_is_short_and_everything_new_when_it_is_us
     eventually("calls are refused", async || client.call("echo", json!({})).await.status == 503).await;
     let refused = client.call("echo", json!({})).await;
     assert_eq!((refused.status, refused.error_code(), refused.header("retry-after")), (503, 1001, Some("1")));
+    refused.failed(1001, json!(false));
+    let refused = process.http.send("POST", &process.url("/tools/echo/invoke"), &[("content-type", "application/json")], "{}").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, "1"), "{}", refused.text());
+    assert_eq!(refused.json()["error"]["details"]["executed"], false, "{}", refused.text());
     let before = a.calls().len();
     assert_eq!(client.tool_names().await, ["echo"], "what costs little is still done");
     assert_eq!(post(&process, &initialize).await.status, 200, "new sessions are still taken");
@@ -106,45 +111,15 @@ async fn calls_are_refused_when_memory_is_short_and_everything_new_when_it_is_us
     eventually("each change is one line", async || process.log(&["memory_pressure"]).len() == 3).await;
 }
 
-/// A folder of the kernel in which a test may limit memory.
-struct Cgroup(std::path::PathBuf);
-
-impl Cgroup {
-    fn new(bytes: u64) -> Option<Cgroup> {
-        let name = unique("transom-test");
-        let (folder, file) = if std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-            (std::path::Path::new("/sys/fs/cgroup").join(name), "memory.max")
-        } else {
-            (std::path::Path::new("/sys/fs/cgroup/memory").join(name), "memory.limit_in_bytes")
-        };
-        std::fs::create_dir(&folder).ok()?;
-        let made = Cgroup(folder);
-        std::fs::write(made.0.join(file), bytes.to_string()).ok().map(|()| made)
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        // Empty once the processes in it are gone.
-        for _ in 0..100 {
-            if std::fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-}
-
 // J11, T19: bodies that unfold to many times their size, from many clients at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_large_bodies_in_a_small_cgroup_kills_nobody() {
     const LIMIT: u64 = 256 << 20;
     let Some(cgroup) = Cgroup::new(LIMIT) else {
-        println!("skipped: no cgroup can be made here");
-        return;
+        return install::skip("no cgroup can be made here; be root, with /sys/fs/cgroup writable");
     };
     let a = target("a").tool("echo", ["items"]);
-    let enter = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", cgroup.0.display());
+    let enter = cgroup.enter();
     let mut process = process().target(&a).under(&["sh", "-c", &enter, "sh"]).start_ready().await;
     let metrics = process.log(&["metrics"]).iter().find_map(|line| Some(line.split("http://").nth(1)?.split([' ', '"']).next()?.to_owned()));
     if let Some(metrics) = metrics {

@@ -99,6 +99,18 @@ async fn a_legacy_client_follows_a_task_of_a_legacy_target() {
     assert_eq!(client.call("slow", json!({"q": "z"})).await.text(), "done with z");
 }
 
+#[tokio::test]
+async fn tasks_are_listed_over_the_oldest_transport_as_well() {
+    let (a, gate) = slow("a", LEGACY_ERA);
+    let gateway = gateway().target(&a).start().await;
+    let client = gateway.sse_client().await;
+    assert_eq!(client.request("tasks/list", json!({})).await.result(), &json!({"tasks": []}));
+    let made = client.request("tools/call", json!({"name": "slow", "arguments": {"q": "x"}, "task": {"ttl": 60_000}})).await;
+    let listed = client.request("tasks/list", json!({})).await;
+    assert_eq!(listed.result()["tasks"][0]["taskId"], made.result()["task"]["taskId"], "{}", listed.raw);
+    gate.add_permits(1);
+}
+
 // CVE-2026-52870, H9: another principal's task looks unknown, and so does one that was never there
 #[tokio::test]
 async fn a_task_of_somebody_else_is_unknown() {

@@ -1,6 +1,8 @@
 //! L3: a peer that is gone without a word: no FIN, no RST, just silence.
 
+use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use transom_tests::*;
 
@@ -17,11 +19,13 @@ fn ip(arguments: &[&str]) -> bool {
 
 impl Elsewhere {
     fn new() -> Option<Elsewhere> {
-        let number = std::process::id() % 16_000;
+        // No two at once have the same: neither in other processes nor in this one, where tests may run side by side.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = (std::process::id() * 2 + NEXT.fetch_add(1, Relaxed)) % 16_000;
         let (name, near, far) = (format!("trsm{number}"), format!("trn{number}"), format!("trf{number}"));
-        // 198.18.0.0/15 is for tests of networks.
-        let subnet = format!("198.{}.{}", 18 + number / 8_000, number % 250);
-        let made = Elsewhere { name, near: format!("{subnet}.1"), far: format!("{subnet}.2") };
+        // 198.18.0.0/15 is for tests of networks, and has room for four addresses each.
+        let address = |host: u32| Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 0).to_bits() + number * 4 + host).to_string();
+        let made = Elsewhere { name, near: address(1), far: address(2) };
         let steps: [&[&str]; 7] = [
             &["netns", "add", &made.name],
             &["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &made.name],
@@ -50,8 +54,7 @@ impl Drop for Elsewhere {
 #[tokio::test]
 async fn a_target_that_falls_silent_loses_its_calls_within_half_a_minute() {
     let Some(elsewhere) = Elsewhere::new() else {
-        println!("skipped: no network can be made here");
-        return;
+        return install::skip("no network can be made here; be root, with `ip` of iproute2");
     };
     let far = process()
         .stdio("child", json!({"tools": ["sleep"]}))
@@ -82,8 +85,7 @@ async fn a_target_that_falls_silent_loses_its_calls_within_half_a_minute() {
 #[tokio::test]
 async fn a_client_that_falls_silent_is_noticed_within_half_a_minute() {
     let Some(elsewhere) = Elsewhere::new() else {
-        println!("skipped: no network can be made here");
-        return;
+        return install::skip("no network can be made here; be root, with `ip` of iproute2");
     };
     let a = target("a").tool("echo", []);
     let at = format!("{}:0", elsewhere.near).parse().unwrap();

@@ -1,6 +1,7 @@
 //! What a run that is to be believed says of itself: which commit, which machine, which figures.
 
 use serde_json::{Value, json};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,6 +43,20 @@ pub fn write(name: &str, report: &Value) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(folder())?;
     std::fs::write(&path, format!("{report:#}\n"))?;
     Ok(path)
+}
+
+/// Writes one part of a report that several tests write, each perhaps in a process of its own. Parts of another commit are dropped.
+pub fn write_part(name: &str, part: &str, figures: Value) -> std::io::Result<PathBuf> {
+    let path = folder().join(name);
+    std::fs::create_dir_all(folder())?;
+    let lock = File::create(path.with_extension("lock"))?;
+    lock.lock()?;
+    let known = std::fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    let commit = commit();
+    let mut report = known.filter(|report| report["commit"] == commit.as_str()).unwrap_or_else(|| json!({"commit": commit}));
+    report["machine"] = machine();
+    report[part] = figures;
+    write(name, &report)
 }
 
 /// What a test counted, for a program that runs the test and looks for it among its output.

@@ -11,15 +11,19 @@ fn tier(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../.e2e").join(name)
 }
 
-/// Whether these tiers are installed. If not, the test says so and is skipped; in CI that is a failure.
+/// Whether these tiers are installed. If not, the test is skipped.
 pub fn have(tiers: &[&str]) -> bool {
     let missing: Vec<_> = tiers.iter().filter(|name| !tier(name).join("stamp").exists()).collect();
-    if missing.is_empty() {
-        return true;
+    if !missing.is_empty() {
+        skip(&format!("not installed: {missing:?}; run tests/e2e/setup.sh"));
     }
-    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "not installed: {missing:?}; run tests/e2e/setup.sh");
-    eprintln!("SKIPPED: not installed: {missing:?}; run tests/e2e/setup.sh");
-    false
+    missing.is_empty()
+}
+
+/// Says that a test cannot be done here, and why. In CI that is a failure: what is skipped there is done nowhere.
+pub fn skip(why: &str) {
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{why}");
+    eprintln!("SKIPPED: {why}");
 }
 
 pub fn node() -> PathBuf {
@@ -43,4 +47,9 @@ pub fn promtool() -> PathBuf {
 /// A library to be loaded into a process whose clock is to jump.
 pub fn faketime() -> PathBuf {
     tier("faketime").join("libfaketime.so.1")
+}
+
+/// The files of the JSON Parsing Test Suite. What they are called begins with what a parser must do: `y` accept, `n` refuse, `i` as it likes.
+pub fn parsing() -> PathBuf {
+    tier("parsing").join("test_parsing")
 }

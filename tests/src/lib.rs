@@ -7,9 +7,11 @@
 //! mistake in its test.
 
 pub mod backend;
+pub mod cgroup;
 pub mod children;
 pub mod client;
 pub mod evidence;
+pub mod frames;
 pub mod gateway;
 pub mod http;
 pub mod install;

@@ -6,6 +6,7 @@
 //! | `era` | `legacy` (default), `modern`, `both` |
 //! | `mark` | a text to find the process by; copied to what it starts |
 //! | `journal` | a file that gets a line per start, call (its tool, and its `nonce` if it has one), cancellation, end of input and SIGTERM |
+//! | `record` | a file that gets everything it is given: arguments, variables, and each line it reads |
 //! | `lifeSeconds` | how long it lives if nobody ends it; default 180 |
 //! | `crash` | `start`, `idle`, `call`, `line`; with `exit` (code) or `signal` (number); `crashOnce`: a file, made at the first crash, that prevents the next |
 //! | `startMs` | how long it takes before it reads anything |

@@ -16,7 +16,7 @@ impl Table {
 
     pub fn print(&self) {
         let columns = self.lines[0].len();
-        let width = |column: usize| self.lines.iter().filter_map(|line| line.get(column)).map(String::len).max().unwrap_or(0);
+        let width = |column: usize| self.lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns).map(width).collect();
         println!("\n{}\n", self.title);
         for line in &self.lines {

@@ -15,15 +15,18 @@ from fastmcp.client.transports import StdioTransport
 from mcp import Client, StdioServerParameters
 from mcp.client.subscriptions import listen as listen_on_session
 from mcp.shared.exceptions import MCPError
-from mcp.types import ToolListChangedNotification
+from mcp.types import ResourceListChangedNotification, ToolListChangedNotification
 
 
-changes = asyncio.Event()
+changes = {"tools": asyncio.Event(), "resources": asyncio.Event()}
 
 
 async def hear(message):
-    if isinstance(getattr(message, "root", message), ToolListChangedNotification):
-        changes.set()
+    match getattr(message, "root", message):
+        case ToolListChangedNotification():
+            changes["tools"].set()
+        case ResourceListChangedNotification():
+            changes["resources"].set()
 
 
 def plain(model):
@@ -63,32 +66,42 @@ async def cancel(client, step):
     return {"cancelled": running.cancelled()}
 
 
+async def found(client, kind, expect):
+    if kind == "tools":
+        return expect in [tool.name for tool in (await listed(client)).tools]
+    listing = await (client.list_resources_mcp() if isinstance(client, fastmcp.Client) else client.list_resources())
+    return expect in [str(resource.uri) for resource in listing.resources]
+
+
 async def change(client, step):
-    """Changes the list, and waits until it was told so and finds the new tool."""
+    """Changes a list, and waits until it was told so and finds what is new."""
+    kind = step.get("of", "tools")
+    told = changes[kind]
     sdk = client.session if isinstance(client, fastmcp.Client) else client
     async with AsyncExitStack() as stack:
         if client_revision(client) >= "2026-07-28":
-            subscription = await stack.enter_async_context(listen(sdk))
+            subscription = await stack.enter_async_context(listen(sdk, kind))
 
             async def pump():
                 async for _ in subscription:
-                    changes.set()
+                    told.set()
 
             listening = asyncio.create_task(pump())
             stack.callback(listening.cancel)
         async with asyncio.timeout(20):
             await call(client, {"name": step["change"], "arguments": step["arguments"]})
             while True:
-                await changes.wait()
-                changes.clear()
-                if step["expect"] in [tool.name for tool in (await listed(client)).tools]:
+                await told.wait()
+                told.clear()
+                if await found(client, kind, step["expect"]):
                     return {"changed": True}
 
 
-def listen(sdk):
+def listen(sdk, kind):
+    wanted = {"tools_list_changed": kind == "tools", "resources_list_changed": kind == "resources"}
     if isinstance(sdk, Client):
-        return sdk.listen(tools_list_changed=True)
-    return listen_on_session(sdk, tools_list_changed=True, prompts_list_changed=False, resources_list_changed=False, resource_subscriptions=())
+        return sdk.listen(**wanted)
+    return listen_on_session(sdk, **wanted, prompts_list_changed=False, resource_subscriptions=())
 
 
 def client_revision(client):

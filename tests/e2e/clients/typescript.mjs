@@ -62,24 +62,39 @@ async function take(client, step) {
 const call = (client, name, args, options) =>
   how.startsWith("sdk1") ? client.callTool({ name, arguments: args }, undefined, options) : client.callTool({ name, arguments: args }, options);
 
-// Changes the list, and waits until it was told so and finds the new tool.
+// The two kinds of list that can change: how a client is told, what it subscribes to, and whether something is in it.
+const lists = {
+  tools: {
+    method: "notifications/tools/list_changed",
+    schema: "ToolListChangedNotificationSchema",
+    filter: { toolsListChanged: true },
+    has: async (client, expect) => (await client.listTools()).tools.some(({ name }) => name === expect),
+  },
+  resources: {
+    method: "notifications/resources/list_changed",
+    schema: "ResourceListChangedNotificationSchema",
+    filter: { resourcesListChanged: true },
+    has: async (client, expect) => (await client.listResources()).resources.some(({ uri }) => uri === expect),
+  },
+};
+
+// Changes a list, and waits until it was told so and finds what is new.
 async function change(client, step) {
-  const method = "notifications/tools/list_changed";
+  const { method, schema, filter, has } = lists[step.of ?? "tools"];
   const bell = new EventTarget();
   const ring = () => void bell.dispatchEvent(new Event("change"));
   let subscription;
   if (how.startsWith("sdk1")) {
-    const { ToolListChangedNotificationSchema } = await import("@modelcontextprotocol/sdk/types.js");
-    client.setNotificationHandler(ToolListChangedNotificationSchema, ring);
+    const types = await import("@modelcontextprotocol/sdk/types.js");
+    client.setNotificationHandler(types[schema], ring);
   } else {
     client.setNotificationHandler(method, ring);
-    if (how === "modern") subscription = await client.listen({ toolsListChanged: true });
+    if (how === "modern") subscription = await client.listen(filter);
   }
   const found = new Promise((resolve, reject) => {
     setTimeout(() => reject(new Error("no change within twenty seconds")), 20_000).unref();
     bell.addEventListener("change", async () => {
-      const { tools } = await client.listTools();
-      if (tools.some(({ name }) => name === step.expect)) resolve({ changed: true });
+      if (await has(client, step.expect)) resolve({ changed: true });
     });
   });
   await call(client, step.change, step.arguments);

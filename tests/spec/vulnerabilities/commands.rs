@@ -57,23 +57,32 @@ async fn cve_2026_55887_a_published_document_starts_nothing_and_changes_no_argum
     let sane = json!({"name": "sane", "source": {"target": "a", "tool": "echo"}});
     let gateway = gateway().target(&a).registry(&json!({"tools": [sane]})).start().await;
     let before = sys::children(std::process::id().try_into().unwrap()).len();
-    for (at, key) in ["command", "cmd", "args", "env", "url", "headers", "image", "volumes", "stdio", "mcp"].into_iter().enumerate() {
+    // F1: the first of these are the error of their tool. The others mean nothing: without them the tool is one like any other.
+    let (refused, ignored) = (["command", "args", "env", "url", "headers", "targets"], ["cmd", "image", "volumes", "stdio", "mcp"]);
+    for (at, key) in refused.into_iter().chain(ignored).enumerate() {
         let value = json!(["touch", proof]);
-        let inner = json!({"name": "evil", "source": {"target": "a", "tool": "echo", key: value}});
-        let outer = json!({"name": "evil2", "source": {"target": "a", "tool": "echo"}, key: value});
-        let elsewhere = json!({"name": "evil3", "source": {"target": format!("sh -c 'touch {}'", proof.display()), "tool": "echo"}});
-        let marker = json!({"name": format!("marker_{at}"), "source": {"target": "a", "tool": "echo"}});
+        let inner = json!({"name": "inner", "source": {"target": "a", "tool": "echo", key: value}});
+        let outer = json!({"name": "outer", "source": {"target": "a", "tool": "echo"}, key: value});
+        let elsewhere = json!({"name": "elsewhere", "source": {"target": format!("sh -c 'touch {}'", proof.display()), "tool": "echo"}});
+        // Only this document has it: who lists it has read this one.
+        let marker = format!("read_{at}");
+        let marked = json!({"name": marker, "source": {"target": "a", "tool": "echo"}});
         gateway.publish(
-            &json!({"tools": [sane, marker, inner, outer, elsewhere], "targets": [{"name": "t", "stdio": {"cmd": "touch", "args": [proof]}}]}),
+            &json!({"tools": [sane, marked, inner, outer, elsewhere], "targets": [{"name": "t", "stdio": {"cmd": "touch", "args": [proof]}}]}),
         );
         let client = gateway.client().await;
         within(std::time::Duration::from_secs(20), &format!("the document with `{key}` was read"), async || {
-            client.tool_names().await.contains(&format!("marker_{at}")) || gateway.metrics().await.contains("result=\"rejected\"")
+            client.tool_names().await.contains(&marker)
         })
         .await;
-        for evil in ["evil", "evil3"] {
-            client.call(evil, json!({})).await;
+        let plain: &[&str] = if ignored.contains(&key) { &["inner", "outer"] } else { &[] };
+        assert_eq!(client.tool_names().await, [plain, &[&marker, "sane"]].concat(), "`{key}`");
+        a.clear();
+        for evil in ["inner", "outer", "elsewhere"] {
+            let reply = client.call(evil, json!({})).await;
+            if plain.contains(&evil) { assert!(!reply.is_error(), "`{key}` {evil}: {}", reply.raw) } else { reply.is_not_found(evil) }
         }
+        assert_eq!(a.calls(), vec![("echo".to_owned(), json!({})); plain.len()], "`{key}` reached the target as nothing but a call of its tool");
     }
     assert!(!proof.exists(), "something was started");
     assert_eq!(sys::children(std::process::id().try_into().unwrap()).len(), before);

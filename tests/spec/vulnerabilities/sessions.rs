@@ -35,33 +35,43 @@ async fn cve_2026_25536_clients_with_the_same_ids_get_their_own_replies() {
 // The Ruby SDK gave the stream of a session to whoever asked last with its id, and closed the owner's.
 #[tokio::test]
 async fn cve_2026_33946_a_stream_cannot_be_taken_over() {
-    let a = target("a").tool("echo", []);
+    const UPDATED: &str = "notifications/resources/updated";
+    const CHANGED: &str = "notifications/tools/list_changed";
+    let a = target("a").tool("echo", []).resource("doc://hers");
     let gateway = two_people(&a, None).await;
-    let alice = as_somebody(&gateway, "alice").await;
+    let (alice, bob) = (as_somebody(&gateway, "alice").await, as_somebody(&gateway, "bob").await);
     let session = alice.session().unwrap();
-    let mut stream = alice.stream().await;
+    let (mut first, mut strangers) = (alice.stream().await, bob.stream().await);
+    let uri = "mcp://a/doc%3A%2F%2Fhers";
+    alice.request("resources/subscribe", json!({"uri": uri})).await.result();
+    eventually("the target has a stream to tell on", async || a.streams() > 0 && !a.requests_of("resources/subscribe").is_empty()).await;
     for credentials in [Some("bob"), None] {
         let bearer = credentials.map(|id| format!("Bearer {}", key_of(id)));
         let mut headers = vec![("accept", "text/event-stream"), ("mcp-session-id", session.as_str())];
         headers.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
         let stolen = gateway.http.open("GET", &gateway.url("/mcp"), &headers, "").await.unwrap();
-        assert_eq!(stolen.status, if credentials.is_some() { 404 } else { 401 });
+        assert_eq!((stolen.status, stolen.is_events()), (if credentials.is_some() { 404 } else { 401 }, false));
     }
-    // The owner's stream is alive, and so is a second one of the owner.
-    let _second = alice.stream().await;
+    // Nobody got the owner's stream, so the owner still hears on it.
+    a.broadcast(UPDATED, json!({"uri": "doc://hers"}));
+    assert_eq!(first.notification(UPDATED).await["params"]["uri"], uri);
+
+    // H8: a second stream of the owner stands beside the first. Each event goes to one of the two, and to nobody else.
+    let mut second = alice.stream().await;
+    a.broadcast(UPDATED, json!({"uri": "doc://hers"}));
     a.set_tools(["echo", "new"]);
     a.notify_list_changed();
-    let heard = async {
-        tokio::select! {
-            message = stream.notification("notifications/tools/list_changed") => message,
-            () = tokio::time::sleep(Duration::from_secs(15)) => Value::Null,
-        }
-    };
-    let listed = async || alice.tool_names().await.contains(&"new".to_owned());
-    let message = heard.await;
-    eventually("the list is new", listed).await;
-    // Each event goes to one stream of the session.
-    assert!(message.is_null() || message["method"] == "notifications/tools/list_changed");
+    eventually("the list is new", async || alice.tool_names().await.contains(&"new".to_owned())).await;
+    let silence = Duration::from_secs(3);
+    let (on_first, on_second, on_strangers) = tokio::join!(first.drain(silence), second.drain(silence), strangers.drain(silence));
+    let heard = |messages: &[Value], method: &str| messages.iter().filter(|message| message["method"] == method).count();
+    let hers = [on_first, on_second].concat();
+    assert_eq!((heard(&hers, UPDATED), heard(&hers, CHANGED)), (1, 1), "{hers:?}");
+    // The list is everybody's, the subscription is not.
+    assert_eq!((heard(&on_strangers, UPDATED), heard(&on_strangers, CHANGED)), (0, 1), "{on_strangers:?}");
+    for (which, stream) in [("first", &mut first), ("second", &mut second)] {
+        assert!(tokio::time::timeout(Duration::from_millis(100), stream.next()).await.is_err(), "the {which} stream is still open");
+    }
 }
 
 // The Python SDK took the id of a session for proof of who was there: another user who knew it could act in it.

@@ -43,6 +43,7 @@ fn main() {
         out: Mutex::new(std::io::stdout()),
     });
     fake.journal(&format!("start {}", process::id()));
+    fake.record(format!("{:?} {:?}", env::args().collect::<Vec<_>>(), env::vars().collect::<Vec<_>>()).as_bytes());
     if fake.says("ignoreTerm") {
         sys::ignore(libc::SIGTERM);
     }
@@ -88,6 +89,14 @@ impl Fake {
         }
     }
 
+    fn record(&self, bytes: &[u8]) {
+        if let Some(path) = self.behaviour["record"].as_str()
+            && let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path)
+        {
+            file.write_all(bytes).ok();
+        }
+    }
+
     fn crash_at(&self, moment: &str) {
         if self.behaviour["crash"] == moment && self.may_crash() {
             self.crash();
@@ -122,6 +131,7 @@ impl Fake {
                 Ok(0) | Err(_) => return,
                 Ok(_) => {}
             }
+            self.record(&line);
             let Ok(message) = serde_json::from_slice::<Value>(&line) else { continue };
             let method = message["method"].as_str().unwrap_or_default().to_owned();
             if method.is_empty() {

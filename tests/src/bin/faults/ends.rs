@@ -20,7 +20,7 @@ const DRAIN: Duration = Duration::from_secs(25);
 
 /// T11.
 pub async fn terminated(size: Size) -> Outcome {
-    let (rounds, in_flight, streams) = (size.of(4, 1), size.of(200, 100), size.of(400, 50));
+    let (rounds, in_flight, streams) = (size.of(4, 2).max(2), size.of(200, 50), size.of(400, 50));
     let mut counts = Counts::default();
     let (mut torn, mut codes, mut ends, mut early, mut notices) = (0, Vec::new(), Vec::new(), 0, Vec::new());
     for round in 0..rounds {

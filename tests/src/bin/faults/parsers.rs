@@ -1,6 +1,6 @@
 //! T1: whatever the gateway lets through means the same to every parser that may stand behind it.
 //!
-//! Bodies are made by chance, most of them a little wrong. What passes comes back from the target as it arrived there, byte for byte; Python and
+//! Bodies are made by chance, most of them a little wrong; and every file of the JSON Parsing Test Suite is an argument once. What passes comes back from the target as it arrived there, byte for byte; Python and
 //! Node then read what was sent and what arrived, and all four readings must be one.
 
 use crate::Size;
@@ -17,7 +17,7 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -28,6 +28,7 @@ use tokio::process::Command;
 use tokio::task::{JoinHandle, JoinSet};
 use transom_tests::Http;
 use transom_tests::client::{LEGACY, connect};
+use transom_tests::install::{have, parsing};
 
 const WORKERS: usize = 32;
 const BATCH: usize = 10_000;
@@ -42,18 +43,26 @@ pub async fn differential(size: Size) -> Outcome {
     let session = Arc::new(client.session().unwrap_or_default());
     let before = stand::holds(&gateway, &metrics).await;
     let total = size.of(120_000, 2_000);
+    let suite = suite();
     let (mut counts, mut statuses, mut disagreements) = (Counts::default(), BTreeMap::<u16, usize>::new(), Vec::new());
+    let mut through = BTreeSet::new();
     let mut begun = 0;
-    while begun < total {
-        let batch = BATCH.min(total - begun);
+    while begun < total + suite.len() {
+        let batch = BATCH.min(total + suite.len() - begun);
         let mut tasks = JoinSet::new();
         for worker in 0..WORKERS {
             let (url, session) = (gateway.url("/mcp"), session.clone());
+            let mine = (begun..begun + batch).filter(move |number| number % WORKERS == worker);
+            let bodies: Vec<Vec<u8>> = mine
+                .map(|number| match number.checked_sub(total).and_then(|place| suite.get(place)) {
+                    Some((_, body)) => body.clone(),
+                    None => body(&mut Chance::new(size.seed, number as u64 + 1), number),
+                })
+                .collect();
             tasks.spawn(async move {
                 let http = Http::new();
                 let mut ended = Vec::new();
-                for number in (begun..begun + batch).filter(|number| number % WORKERS == worker) {
-                    let body = body(&mut Chance::new(size.seed, number as u64 + 1), number);
+                for body in bodies {
                     let headers = [
                         ("content-type", "application/json"),
                         ("accept", "application/json, text/event-stream"),
@@ -89,6 +98,7 @@ pub async fn differential(size: Size) -> Outcome {
         let arrived: Vec<String> = passed.iter().map(|(_, arrived)| arrived.clone()).collect();
         let (python, node) = (["python3", "-c", include_str!("peer.py")], ["node", "-e", include_str!("peer.js")]);
         let readings = [read(python, &sent).await, read(python, &arrived).await, read(node, &sent).await, read(node, &arrived).await];
+        through.extend(suite.iter().filter(|(_, body)| passed.iter().any(|(other, _)| other == body)).map(|(name, _)| name.as_str()));
         for (place, (body, _)) in passed.iter().enumerate() {
             let said: Vec<&str> = readings.iter().map(|reading| reading.get(place).map_or("nothing", String::as_str)).collect();
             if said.iter().any(|said| *said != said_first(&readings, place)) || said[0].starts_with("refused") {
@@ -103,13 +113,46 @@ pub async fn differential(size: Size) -> Outcome {
     let (leaked, after) = stand::leaked(&gateway, &metrics, before, std::time::Duration::from_secs(15)).await;
     counts.leaked = leaked;
     let unreadable = unreadable.load(Relaxed);
-    Outcome::new(format!("{total} bodies read by the gateway, Python and Node; ok = reached the target"), counts)
-        .nothing_wrong()
-        .goal(format!("0 bodies pass that parsers disagree on: {:?}", disagreements.iter().take(3).collect::<Vec<_>>()), disagreements.is_empty())
-        .goal(format!("nothing arrives that is not JSON: {unreadable}"), unreadable == 0)
-        .goal("many pass and many are refused", counts.ok > total / 4 && counts.error > total / 10)
-        .figure("by status", json!(statuses.iter().map(|(status, times)| (status.to_string(), times)).collect::<BTreeMap<_, _>>()))
-        .figure("held", stand::change(before, after))
+    let wrong: Vec<&str> = suite.iter().map(|(name, _)| name.as_str()).filter(|name| is_wrong(name, through.contains(name))).collect();
+    let bodies = total + suite.len();
+    Outcome::new(
+        format!("{bodies} bodies read by the gateway, Python and Node, {} of them files of JSONTestSuite; ok = reached the target", suite.len()),
+        counts,
+    )
+    .nothing_wrong()
+    .goal(format!("0 bodies pass that parsers disagree on: {:?}", disagreements.iter().take(3).collect::<Vec<_>>()), disagreements.is_empty())
+    .goal(format!("nothing arrives that is not JSON: {unreadable}"), unreadable == 0)
+    .goal(format!("of JSONTestSuite what must be accepted passes, what must not does not: {wrong:?}"), wrong.is_empty())
+    .goal("many pass and many are refused", counts.ok > total / 4 && counts.error > total / 10)
+    .figure("by status", json!(statuses.iter().map(|(status, times)| (status.to_string(), times)).collect::<BTreeMap<_, _>>()))
+    .figure("held", stand::change(before, after))
+}
+
+/// The files of the JSON Parsing Test Suite, each as an argument; none if it is not installed.
+fn suite() -> Vec<(String, Vec<u8>)> {
+    if !have(&["parsing"]) {
+        return Vec::new();
+    }
+    let files = std::fs::read_dir(parsing()).expect("the files").map(|file| file.expect("a file").path());
+    let mut suite: Vec<(String, Vec<u8>)> = files
+        .map(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let file = std::fs::read(&path).expect("a file");
+            let before = format!(r#"{{"jsonrpc":"2.0","id":"{name}","method":"tools/call","params":{{"name":"mirror","arguments":{{"x":"#);
+            (name, [before.as_bytes(), &file, b"}}}"].concat())
+        })
+        .collect();
+    suite.sort();
+    suite
+}
+
+/// Whether a file ought not to have passed, or ought to. A key that stands twice is JSON, and refused (A3).
+fn is_wrong(name: &str, passed: bool) -> bool {
+    match name.as_bytes().first() {
+        Some(b'y') => passed == name.contains("duplicated_key"),
+        Some(b'n') => passed,
+        _ => false,
+    }
 }
 
 fn said_first(readings: &[Vec<String>; 4], place: usize) -> &str {

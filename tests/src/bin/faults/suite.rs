@@ -1,4 +1,4 @@
-//! T2, T4, T5 and T13: tests that the suite has already, made larger. They are run as they are; what they counted they say.
+//! T2, T4, T5, T13 and the clocks of T14: tests that the suite has already, made larger. They are run as they are; what they counted they say.
 
 use crate::Size;
 use crate::outcome::{Counts, Outcome};
@@ -76,18 +76,22 @@ pub async fn swaps(size: Size) -> Outcome {
 
 /// T4.
 pub async fn listed_is_callable(size: Size) -> Outcome {
-    let environment: &[(&str, String)] = if size.is_short() { &[] } else { &[("MATRIX", "whole".to_owned())] };
+    let mut environment = vec![("PLANS", size.of(10, 10).to_string())];
+    if !size.is_short() {
+        environment.push(("MATRIX", "whole".to_owned()));
+    }
     let ran =
-        run(&["--test", "spec"], &["authorization::whatever_is_listed_can_be_used_and_nothing_else_wherever_one_looks", "--exact"], environment)
+        run(&["--test", "spec"], &["authorization::whatever_is_listed_can_be_used_and_nothing_else_wherever_one_looks", "--exact"], &environment)
             .await;
-    let done = format!("50 principals, 200 tools, listed = callable in every way there is; {} decisions", ran.counted["sent"]);
+    let (plans, decisions) = (&ran.counted["plans"], &ran.counted["sent"]);
+    let done = format!("50 principals, 200 tools, {plans} plans, listed = callable in every way there is; {decisions} decisions");
     ran.outcome(&done, 1).nothing_wrong().goal("decisions were made", ran.counts().sent > 0)
 }
 
 /// T5.
 pub async fn canaries(_: Size) -> Outcome {
     let ran = run(&["--test", "spec"], &["secrets::no_canary_leaves_the_process_but_to_those_entitled_to_it", "--exact"], &[]).await;
-    let done = format!("canaries in 6 places, {} places searched in 9 forms each, at level trace", ran.counted["sent"]);
+    let done = format!("{} canaries, {} places searched in 9 forms each, at level trace", ran.counted["canaries"], ran.counted["sent"]);
     ran.outcome(&done, 1).nothing_wrong().goal("places were searched", ran.counts().sent > 0)
 }
 
@@ -99,4 +103,14 @@ pub async fn registry_in_trouble(_: Size) -> Outcome {
         ran.outcome("every test of the registry's store: torn at 1000 offsets, swapped 100 times, servers that fail; counts are tests", 30);
     outcome.counts = counts;
     outcome.nothing_wrong().figure("tests", json!(ran.passed))
+}
+
+/// T14, L13: the clock on the wall jumps by an hour and back, and tokens are judged by it.
+pub async fn clocks(_: Size) -> Outcome {
+    let ran = run(&["--test", "spec"], &["clocks::"], &[]).await;
+    let counts = Counts { sent: ran.passed + ran.failed, ok: ran.passed, lost: ran.failed, ..Counts::default() };
+    let mut outcome = ran.outcome("every test of the clock: it jumps by an hour either way under calls and sessions; counts are tests", 3);
+    outcome.counts = counts;
+    let skipped = ran.text.contains("SKIPPED");
+    outcome.nothing_wrong().goal("the clock could be moved: `make test` installs what that takes", !skipped)
 }

@@ -25,7 +25,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How large everything is.
 pub struct Size {
-    /// Sessions with open streams.
+    /// Sessions with open streams that are asked for.
+    pub wanted: usize,
+    /// As many of them as there are files for.
     pub sessions: usize,
     /// How long they call.
     pub calling: Duration,
@@ -33,6 +35,8 @@ pub struct Size {
     pub slow: usize,
     /// How long good clients are watched beside them.
     pub watched: Duration,
+    /// Milliseconds below which a machine that they all share makes of a time what it likes.
+    pub noise: f64,
     /// Sessions that do nothing.
     pub idle: usize,
     /// Rounds of large bodies.
@@ -54,13 +58,16 @@ fn main() -> ExitCode {
     let files = files();
     let short = arguments.contains(&"--short");
     let seconds = |long, short_form| Duration::from_secs(if short { short_form } else { long });
+    let wanted = number("--sessions", if short { 1_000 } else { 9_000 });
     let size = Size {
+        wanted,
         // Two descriptors each, here as well as there, and some for everything else.
-        sessions: number("--sessions", if short { 1_000 } else { 9_000 }).min((files.saturating_sub(800)) / 2),
+        sessions: wanted.min((files.saturating_sub(800)) / 2),
         idle: if short { 600 } else { 3_000 },
         calling: seconds(60, 10),
         slow: number("--slow", if short { 500 } else { 5_000 }).min(files.saturating_sub(1_200)),
         watched: seconds(15, 3),
+        noise: if short { 50.0 } else { 1.0 },
         rounds: if short { 1 } else { 4 },
         names: number("--names", if short { 10_000 } else { 1_000_000 }),
         together: value(&arguments, "--minutes").map_or(seconds(180, 6), |_| Duration::from_secs(number("--minutes", 3) as u64 * 60)),

@@ -65,7 +65,16 @@ async fn ask(stand: &Stand, from: usize, count: usize) -> (usize, usize) {
                         post(address, None, &format!(r#"{{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{{"uri":"{name}://x"}}}}"#)),
                         &[200],
                     ),
-                    7 => (
+                    // Whoever says who they are gets a session, which is ended below: what is measured is what a name leaves behind.
+                    7 | 8 => (
+                        post(
+                            address,
+                            None,
+                            &format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-11-25","capabilities":{{}},"clientInfo":{{"name":"{name}","title":"{name}","version":"{name}"}}}}}}"#),
+                        ),
+                        &[200],
+                    ),
+                    9 => (
                         post(
                             address,
                             None,
@@ -82,7 +91,14 @@ async fn ask(stand: &Stand, from: usize, count: usize) -> (usize, usize) {
                         &[200],
                     ),
                 };
-                match wire.exchange(&request).await {
+                let mut answer = wire.exchange(&request).await;
+                if let Ok(began) = &answer
+                    && let Some(session) = began.header("mcp-session-id")
+                {
+                    let end = format!("DELETE /mcp HTTP/1.1\r\nhost: {address}\r\nmcp-session-id: {session}\r\n\r\n");
+                    answer = wire.exchange(end.as_bytes()).await;
+                }
+                match answer {
                     Ok(answer) if expected.contains(&answer.status) => {}
                     outcome => {
                         if wrong.fetch_add(1, Relaxed) < 3 {

@@ -13,8 +13,6 @@ use transom_tests::wire::{Wire, call, post};
 
 const TEST: &str = "T18";
 const GOOD: usize = 100;
-/// Below this a shared machine makes of a time what it likes.
-const NOISE: f64 = 5.0;
 
 pub async fn run(report: &mut Report, size: &Size) {
     let mut stand = Stand::before(&[fast_target().await]).await;
@@ -43,7 +41,7 @@ pub async fn run(report: &mut Report, size: &Size) {
         report.at_least(TEST, "of them cut off and come again", were_cut as f64, "", 1.0);
     }
     report.figure(TEST, format!("p99 of a good call alone, {} calls", idle.len()), alone, "ms");
-    report.at_most(TEST, format!("p99 of a good call beside them, {} calls", beside.0.len()), crowded, "ms", (2.0 * alone).max(NOISE));
+    report.at_most(TEST, format!("p99 of a good call beside them, {} calls", beside.0.len()), crowded, "ms", (2.0 * alone).max(size.noise));
     report.at_most(TEST, "errors of good clients", errors as f64, "", 0.0);
     report.at_most(TEST, "panics", stand.panics().await, "", 0.0);
 }

@@ -1,7 +1,7 @@
 //! T20: everything that exhausts, at once, within 512 MiB.
 //!
-//! The bound is the peak of resident memory as the kernel keeps it (`VmHWM`), not a cgroup: it needs no rights, and one byte too
-//! many is seen just as well.
+//! The gateway is in a cgroup of that size, so that it sheds as it would in a container, and is killed if it does not. Where no cgroup can be
+//! made, the peak of resident memory as the kernel keeps it (`VmHWM`) is judged alone.
 
 use crate::Size;
 use crate::bodies::amplifying;
@@ -15,11 +15,13 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
+use transom_tests::cgroup::Cgroup;
+use transom_tests::frames::{END_HEADERS, END_STREAM, HEADERS, PREFACE, RST_STREAM, frame, head, settings};
 use transom_tests::wire::{Wire, call, post};
 use transom_tests::{Hostile, process, target};
 
 const TEST: &str = "T20";
-const BOUND: f64 = 512.0;
+const BOUND: u64 = 512 << 20;
 const LARGE: usize = 4 << 20;
 
 /// What became of attacks: how they were answered, and how often.
@@ -28,7 +30,12 @@ type Tally = Arc<Mutex<BTreeMap<String, usize>>>;
 pub async fn run(report: &mut Report, size: &Size) {
     let stuck = target("stuck").tool("hang", []).hostile("tools/call", Hostile::Hang);
     let big = target("big").tool("big", []).reply("big", json!({"content": [{"type": "text", "text": "x".repeat(LARGE)}]}));
-    let builder = process().target(&stuck).target(&big).entry(fast_target().await);
+    let cgroup = Cgroup::new(BOUND);
+    let mut builder = process().target(&stuck).target(&big).entry(fast_target().await);
+    if let Some(cgroup) = &cgroup {
+        builder = builder.under(&["sh", "-c", &cgroup.enter(), "sh"]);
+    }
+    report.note("T20 in a cgroup", cgroup.is_some());
     let mut stand = Stand::start(builder).await;
     let (address, tally) = (stand.address, Tally::default());
     let mut attacks = JoinSet::new();
@@ -74,6 +81,9 @@ pub async fn run(report: &mut Report, size: &Size) {
     for _ in 0..16 {
         attacks.spawn(deaf(address));
     }
+    for _ in 0..4 {
+        attacks.spawn(take_back(address, tally.clone()));
+    }
     let (times, answers) = served_meanwhile(address, size.together).await;
     attacks.shutdown().await;
     let ended = stand.process.has_ended();
@@ -84,13 +94,13 @@ pub async fn run(report: &mut Report, size: &Size) {
     let ok = answers.get("200").copied().unwrap_or(0);
     let odd: usize = answers.iter().filter(|(answer, _)| !matches!(answer.as_str(), "200" | "503 1001")).map(|(_, count)| count).sum();
     report.figure(TEST, format!("attacks answered in {} s", size.together.as_secs()), tally.values().sum::<usize>() as f64, "");
-    report.at_most(TEST, "resident memory at its peak", mebibytes(stand.peak()), "MiB", BOUND);
+    report.at_most(TEST, "resident memory at its peak", mebibytes(stand.peak()), "MiB", mebibytes(BOUND));
     report.at_most(TEST, "restarts and out-of-memory kills", f64::from(u8::from(ended)), "", 0.0);
     report.at_least(TEST, format!("good calls done meanwhile, of {good}"), ok as f64, "", 0.9 * good as f64);
     report.at_most(TEST, "good calls that were neither done nor shed", odd as f64, "", 0.0);
     report.figure(TEST, "p99 of a good call meanwhile", times.percentile(99.0), "ms");
     report.at_most(TEST, "panics", stand.panics().await, "", 0.0);
-    drop((stuck, big));
+    drop((stuck, big, stand, cgroup));
 }
 
 /// Sends the same bytes again and again, on a new connection whenever the old one is closed.
@@ -143,6 +153,28 @@ async fn deaf(address: SocketAddr) {
         let Ok(mut wire) = Wire::connect(address).await else { continue };
         let _ = wire.send(&post(address, None, &call(1, "big", &json!({})))).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+}
+
+/// Asks over HTTP/2 and takes every request back at once, until the connection is closed.
+async fn take_back(address: SocketAddr, tally: Tally) {
+    let head = head(&address.to_string(), "POST");
+    loop {
+        if let Ok(mut wire) = Wire::connect(address).await {
+            let mut alive = wire.send(&[PREFACE, &settings(&[])].concat()).await.is_ok();
+            for stream in (1..20_000).step_by(2) {
+                let request = [frame(HEADERS, END_HEADERS | END_STREAM, stream, &head), frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes())];
+                alive = alive && wire.send(&request.concat()).await.is_ok();
+                if !alive {
+                    break;
+                }
+            }
+            let outcome = if alive { "resets borne" } else { "resets closed" };
+            if let Ok(mut tally) = tally.lock() {
+                *tally.entry(outcome.to_owned()).or_default() += 1;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
