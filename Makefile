@@ -63,7 +63,7 @@ microbench: ## what the registry engine costs, beside a plain parse
 	cargo bench -p transom-registry --bench engine
 
 fuzz: ## every fuzz target; SECONDS=60 or EXECUTIONS=1000000 each, ONLY=a,b, SEED=n, GROW=1 keeps what is new
-	FUZZ_SECONDS=$(or $(SECONDS),$(if $(EXECUTIONS),,10)) FUZZ_EXECUTIONS=$(EXECUTIONS) FUZZ_ONLY=$(ONLY) FUZZ_SEED=$(SEED) FUZZ_GROW=$(GROW) \
+	FUZZ_SECONDS=$(or $(SECONDS),$(if $(EXECUTIONS),,10)) FUZZ_EXECUTIONS=$(EXECUTIONS) FUZZ_ONLY=$(ONLY) FUZZ_SEED=$(SEED) FUZZ_GROW=$(GROW) FUZZ_COUNTED=1 \
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/instrument cargo test --workspace --test fuzz
 
 mutants: ## mutation testing of how the engine builds calls and shapes results; SHARD=0/3 for a third
