@@ -160,6 +160,11 @@ impl Builder<'_> {
                 level.fills.push(Fill { name: (*name).to_owned(), json });
             }
         }
+        // A new name was chosen on purpose; one that the source gave may be read as a hidden one of the source.
+        for member in level.members.iter_mut().filter(|member| member.exposed == member.source) {
+            let folded = fold(&member.source);
+            member.taken_for_hidden = level.hidden.iter().any(|hidden| hidden.folded == folded);
+        }
         if let Some(items) = &node.items {
             path.push(name::Step::Items);
             level.items = Some(Box::new(self.level(items, path)?));

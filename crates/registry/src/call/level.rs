@@ -31,12 +31,14 @@ pub(super) struct Member {
     pub(super) inside: Level,
     /// The source's name, folded, if something inside is hidden: whatever a lenient peer takes for it leads there as well.
     pub(super) guarded: Option<String>,
+    /// Whether a lenient peer takes the name for a hidden one beside it.
+    pub(super) taken_for_hidden: bool,
 }
 
 impl Member {
     pub(super) fn new(exposed: &str, source: &str, inside: Level) -> Member {
         let guarded = inside.hides().then(|| fold(source).into_owned());
-        Member { exposed: exposed.to_owned(), source: source.to_owned(), inside, guarded }
+        Member { exposed: exposed.to_owned(), source: source.to_owned(), inside, guarded, taken_for_hidden: false }
     }
 }
 
@@ -108,8 +110,8 @@ impl Level {
             return Some(Rejected::HiddenArgument);
         }
         // Spelled as it is shown: this one is known, and goes to the source by the source's name.
-        if self.members.iter().any(|member| key.is(&member.exposed)) {
-            return None;
+        if let Some(member) = self.members.iter().find(|member| key.is(&member.exposed)) {
+            return member.taken_for_hidden.then_some(Rejected::Lookalike);
         }
         let name = key.text();
         if name.chars().any(is_invisible) {

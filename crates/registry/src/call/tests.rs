@@ -54,6 +54,14 @@ fn defaults_fill_in_what_the_caller_left_out_and_numbers_keep_their_spelling() {
     }
 }
 
+// A2
+#[test]
+fn a_member_that_a_lenient_peer_reads_as_a_hidden_one_is_refused_whatever_happens_inside_it() {
+    let tools = tool(r#"{"type":"object"}"#, r#""hideFields":["O"],"defaults":{"o.secret":1}"#);
+    assert_eq!(reason(&tools, r#"{"o":{"a":1}}"#), Rejected::Lookalike);
+    assert_eq!(sent(&tools, "t", "{}").as_deref(), Ok(r#"{"o":{"secret":1}}"#));
+}
+
 // S17, S18, A8
 #[test]
 fn arguments_are_an_object_or_absent() {

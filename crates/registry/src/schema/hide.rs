@@ -106,13 +106,13 @@ impl Editor<'_> {
                 let beside = self.keywords(&mut draft, level, depth);
                 self.conditions -= 1;
                 beside?;
-                if referred.is_none() && !draft.lost {
-                    return Ok(Part::default());
+                let lost = draft.lost;
+                let own = draft.finish();
+                if referred.is_none() && !lost {
+                    return Ok(Part { tree: own, lost });
                 }
                 let target = referred.unwrap_or_else(|| target.clone());
                 self.document.spend(size(&target))?;
-                let lost = draft.lost;
-                let own = draft.finish();
                 return Ok(Part { tree: Some(merged(own.as_ref().and_then(Tree::as_object).unwrap_or(object), target, false)), lost });
             }
         }

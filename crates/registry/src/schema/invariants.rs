@@ -217,6 +217,17 @@ proptest! {
     }
 }
 
+#[test]
+fn no_example_beside_a_reference_of_an_older_dialect_tells_a_hidden_name() {
+    let document = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+        "properties": {"o": {"$ref": "#/definitions/o", "examples": [{"a": 1, "b": 2}]}},
+        "definitions": {"o": {"properties": {"b": {}}}},
+    });
+    let shown = hide(&tree(&document), &FieldPath::parse("o.a").unwrap(), true).unwrap();
+    assert_eq!(value(&shown.schema)["properties"]["o"]["examples"], json!([{"b": 2}]), "{}", shown.schema);
+}
+
 /// A property over refusals alone would prove nothing.
 #[test]
 fn most_random_schemas_can_be_shown() {
