@@ -451,3 +451,37 @@ async fn a_question_to_a_client_that_is_gone_is_refused() {
     drop(call);
     eventually("the call ends by itself", || async { a.finished() == 1 }).await;
 }
+
+// protocol.md, K10: a question that its target takes back is nobody's any more, and the time of the call counts again
+#[tokio::test]
+async fn a_question_that_is_taken_back_is_not_waited_for() {
+    let a = target("a").tool("ask", []).handler("ask", |_, context| async move {
+        context.send(json!({"jsonrpc": "2.0", "id": "q-1", "method": "elicitation/create", "params": form("who?")}));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        context.notify("notifications/cancelled", json!({"requestId": "q-1"}));
+        context.cancelled().await;
+        Ok(text("never"))
+    });
+    let short = |spec: &mut TargetSpec| (spec.allow_server_requests, spec.timeout) = (true, Duration::from_secs(1));
+    let gateway = gateway().target_with(&a, short).start().await;
+    let client = gateway.connect(LEGACY).capabilities(everything()).open().await;
+    let mut stream = client.open_message(&client.message("tools/call", json!({"name": "ask", "arguments": {}}))).await;
+    let mut next = async || stream.message_within(Duration::from_secs(5)).await.expect("a message in time");
+    let question = next().await;
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    let told = next().await;
+    assert_eq!((&told["method"], &told["params"]["requestId"]), (&json!("notifications/cancelled"), &question["id"]), "{told}");
+    let end = next().await;
+    assert_eq!(end["error"]["code"], 1004, "{end}");
+}
+
+// registry.md 4.1: no arguments are an empty object, also to whoever compares
+#[tokio::test]
+async fn an_answer_may_spell_out_that_there_are_no_arguments() {
+    let a = legacy_asker("a");
+    let gateway = gateway().target_with(&a, allowed).start().await;
+    let client = gateway.connect(MODERN).capabilities(everything()).open().await;
+    let asked = client.request("tools/call", json!({"name": "ask"})).await;
+    let reply = retry(&client, "ask", &json!({}), &asked, accept("x")).await;
+    assert_eq!(reply.structured()["answers"], json!([accept("x")]), "{}", reply.raw);
+}

@@ -403,3 +403,69 @@ async fn rules_see_what_the_registry_makes_and_not_what_the_prefix_makes_of_it()
     client.call("fetch_weather", json!({})).await.is_not_found("fetch_weather");
     assert!(b.calls().is_empty());
 }
+
+// E2, registry.md 6: `errors: generic` covers every way in which a source can say what went wrong
+#[tokio::test]
+async fn a_generic_error_says_nothing_of_what_its_source_said() {
+    let failing = |name: &str, era: Era| {
+        target(name).era(era).tool("fetch", ["q"]).handler("fetch", |arguments, _| async move {
+            match arguments["q"].as_str() {
+                Some("error") => Err(json!({"code": -32050, "message": "db.internal failed", "data": {"dsn": "db.internal"}})),
+                _ => Ok(json!({"content": [{"type": "text", "text": "db.internal failed"}], "isError": true})),
+            }
+        })
+    };
+    let (old, new) = (failing("old", Era::Legacy("2025-11-25")), failing("new", Era::Modern));
+    let tool = |name: &str, errors: &str| json!({"name": format!("{name}_{errors}"), "source": {"target": name, "tool": "fetch"}, "errors": errors});
+    let registry = json!({"tools": [tool("old", "generic"), tool("new", "generic"), tool("old", "pass"), tool("new", "pass")]});
+    let gateway = gateway().target(&old).target(&new).registry(&registry).start().await;
+    for client in [gateway.client().await, gateway.modern().await] {
+        for tool in ["old", "new"] {
+            let reply = client.call(&format!("{tool}_generic"), json!({"q": "error"})).await;
+            assert_eq!((reply.error_code(), reply.error()["data"].clone()), (-32050, json!({"server": tool})), "{}", reply.raw);
+            assert!(!reply.raw.contains("db.internal"), "{}", reply.raw);
+            assert!(!client.call(&format!("{tool}_generic"), json!({"q": "result"})).await.raw.contains("db.internal"));
+            let reply = client.call(&format!("{tool}_pass"), json!({"q": "error"})).await;
+            assert_eq!((reply.error_message(), &reply.error()["data"]["dsn"]), ("db.internal failed".to_owned(), &json!("db.internal")));
+        }
+    }
+    let rest = gateway.send("POST", "/tools/old_generic/invoke", &[("content-type", "application/json")], r#"{"arguments":{"q":"error"}}"#).await;
+    assert!(rest.status == 502 && !rest.text().contains("db.internal"), "{}", rest.text());
+}
+
+// N4, registry.md 6: a legacy result has no type; calling itself a question does not lead around a projection
+#[tokio::test]
+async fn a_legacy_result_that_calls_itself_a_question_is_shaped_like_any_other() {
+    let a = target("a").tool("fetch", []).reply(
+        "fetch",
+        json!({"content": [{"type": "text", "text": "{\"t\":1,\"cost\":9}"}], "resultType": "input_required", "inputRequests": {"a": {"x": "cost"}}}),
+    );
+    let registry = json!({"tools": [{"name": "look", "source": {"target": "a", "tool": "fetch"},
+        "outputSchema": {"type": "object", "properties": {"t": {"type": "integer", "sourceField": "$.t"}}}}]});
+    let gateway = gateway().target(&a).registry(&registry).start().await;
+    for client in [gateway.client().await, gateway.modern().await] {
+        let reply = client.call("look", json!({})).await;
+        assert_eq!(reply.structured(), &json!({"t": 1}), "{}", reply.raw);
+        assert!(!reply.raw.contains("cost") && !reply.raw.contains("input_required"), "{}", reply.raw);
+    }
+}
+
+// A11: `_meta` is for those who say whose names they use, and for what everybody knows
+#[tokio::test]
+async fn a_hidden_argument_does_not_come_by_meta() {
+    let a = target("a").tool("fetch", ["q", "api_key"]);
+    let registry = json!({"tools": [{"name": "look", "source": {"target": "a", "tool": "fetch"}, "defaults": {"api_key": "${KEY}"}, "hideFields": ["api_key"]}]});
+    let gateway = gateway().target(&a).registry(&registry).env([("KEY", KEY)]).start().await;
+    for client in [gateway.client().await, gateway.modern().await] {
+        let said = json!({"api_key": "mine", "API_KEY": "mine", "example.com/note": "kept", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"});
+        let mut message = client.message("tools/call", json!({"name": "look", "arguments": {"q": "x"}}));
+        for (key, value) in said.as_object().unwrap() {
+            message["params"]["_meta"][key] = value.clone();
+        }
+        client.exchange(message, None).await.result();
+        let sent = a.requests_of("tools/call").pop().unwrap();
+        let said = &sent.json()["params"]["_meta"];
+        assert!(!sent.text().contains("mine"), "{}", sent.text());
+        assert_eq!((&said["example.com/note"], said["traceparent"].is_string()), (&json!("kept"), true), "{}", sent.text());
+    }
+}

@@ -79,6 +79,8 @@ async fn a_legacy_client_follows_a_task_of_a_legacy_target() {
     let made = make("x").await;
     let task = &made.result()["task"];
     assert_eq!(task["status"], "working", "{}", made.raw);
+    // protocol.md: unknown members of any message survive, also beside a task.
+    assert_eq!(made.result()["_meta"]["io.modelcontextprotocol/model-immediate-response"], "soon", "{}", made.raw);
     let id = task["taskId"].clone();
     assert!(!made.raw.contains("a-task-1\""), "the target's own id is not shown: {}", made.raw);
     assert_eq!(get(&client, &id).await.result()["taskId"], id);
@@ -194,6 +196,7 @@ async fn a_task_of_a_virtual_tool_delivers_what_the_registry_shows() {
     let client = gateway.client().await;
     let made = client.request("tools/call", json!({"name": "look_old", "arguments": {"q": "x"}, "task": {}})).await;
     hides(&made.raw);
+    assert!(!made.raw.contains("soon"), "{}", made.raw);
     let id = made.result()["task"]["taskId"].clone();
     let result = client.request("tasks/result", json!({"taskId": id})).await;
     assert!(result.structured()["found"].as_str().unwrap().starts_with("x with"), "{}", result.raw);
@@ -298,4 +301,27 @@ async fn what_becomes_of_a_task_is_told_to_its_maker() {
     assert!(status["params"].get("statusMessage").is_none(), "{status}");
     assert!(silent.message_within(Duration::from_millis(300)).await.is_none());
     assert!(heard.message_within(Duration::from_millis(100)).await.is_none());
+}
+
+// E2: what went wrong with a task of a tool whose errors are generic is not told either
+#[tokio::test]
+async fn a_generic_error_of_a_task_says_nothing_of_what_its_source_said() {
+    let failing = |name: &str, era| {
+        target(name)
+            .era(era)
+            .tasks()
+            .tool("fetch", [])
+            .handler("fetch", |_, _| async move { Err(json!({"code": -32050, "message": "db.internal failed"})) })
+    };
+    let (old, new) = (failing("old", LEGACY_ERA), failing("new", Era::Modern));
+    let tool = |target: &str| json!({"name": format!("look_{target}"), "source": {"target": target, "tool": "fetch"}, "errors": "generic"});
+    let gateway = gateway().target(&old).target(&new).registry(&json!({"tools": [tool("old"), tool("new")]})).start().await;
+    let client = gateway.client().await;
+    let made = client.request("tools/call", json!({"name": "look_old", "arguments": {}, "task": {}})).await;
+    let result = client.request("tasks/result", json!({"taskId": made.result()["task"]["taskId"]})).await;
+    assert!(result.error_code() == -32050 && !result.raw.contains("db.internal"), "{}", result.raw);
+    let client = gateway.connect(MODERN).capabilities(knows_tasks()).open().await;
+    let made = client.call("look_new", json!({})).await;
+    let failed = until(&client, &made.result()["taskId"], "failed").await;
+    assert!(failed["error"]["code"] == -32050 && !failed.to_string().contains("db.internal"), "{failed}");
 }

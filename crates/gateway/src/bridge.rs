@@ -68,7 +68,7 @@ impl<N: Next<Box<SourceCall>, Reply = Bytes> + Clone> Stage<Box<SourceCall>, N> 
             (Era::Modern, Era::Legacy) if may_ask(&source) && can_wait(source.method) && abilities(&source).any() => {
                 Box::pin(self.converse(source, next)).await
             }
-            (_, Era::Legacy) => next.run(source).await.map(Answered::Result),
+            (_, Era::Legacy) => next.run(source).await.map(|result| Answered::Result(untyped(result))),
             (Era::Modern, Era::Modern) => {
                 let asked = QuestionJudge::of(&source);
                 let result = next.run(source).await?;
@@ -111,6 +111,14 @@ fn abilities(source: &SourceCall) -> Abilities {
             Abilities::read(declared.map(Json::trusted))
         }
     }
+}
+
+/// A result of a legacy target without a type. Its revision has none, and what calls itself a question would be taken for one.
+fn untyped(result: Bytes) -> Bytes {
+    if result_type(&result).is_none() {
+        return result;
+    }
+    write::edited(view(&result), |key, _| if key.is("resultType") { Edit::Drop } else { Edit::Keep }, &[]).into()
 }
 
 /// Whether a result is a question.
@@ -384,7 +392,7 @@ impl Bridge {
 fn finished(waiting: &Waiting, done: Result<Bytes, Failure>) -> Result<Answered, Failure> {
     let clean = |json: Bytes| masked(waiting.mask.as_deref(), &json).unwrap_or(json);
     match done {
-        Ok(result) => Ok(Answered::Result(clean(result))),
+        Ok(result) => Ok(Answered::Result(untyped(clean(result)))),
         Err(Failure::Refused { server, error }) => Err(Failure::Refused { server, error: clean(error) }),
         Err(failure) => Err(failure),
     }
@@ -421,7 +429,8 @@ fn under_token(message: Bytes, token: Option<&Bytes>) -> Option<Bytes> {
     Some(write::request(None, "notifications/progress", Some(&params)).into())
 }
 
-/// What the client's arguments are, whatever the order of their members.
+/// What the client's arguments are, whatever the order of their members. None are the same as an empty object.
 fn arguments_of(source: &SourceCall) -> Pin {
-    Pin::of(&source.params.get("arguments").map_or(Tree::Null, Tree::from))
+    let arguments = source.params.get("arguments").filter(|arguments| arguments.kind() != Kind::Null);
+    Pin::of(&Tree::from(arguments.unwrap_or(Json::trusted("{}"))))
 }

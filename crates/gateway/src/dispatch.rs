@@ -13,6 +13,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
+use transom_protocol::json::Json;
 use transom_upstream::{Call, CallError, Caller};
 
 /// The end of the path.
@@ -61,10 +62,19 @@ impl Next<Box<SourceCall>> for Dispatch {
             context.upstream_bytes.store(result.len(), Relaxed);
         }
         answer.map_err(|error| match error {
-            CallError::Refused(error) => Failure::Refused { server: slot.name.to_string(), error },
+            CallError::Refused(error) if is_error(&error) => Failure::Refused { server: slot.name.to_string(), error },
+            CallError::Refused(_) => {
+                Failure::Upstream { server: slot.name.to_string(), error: CallError::Invalid("an error without a code that can be read".into()) }
+            }
             error => Failure::Upstream { server: slot.name.to_string(), error },
         })
     }
+}
+
+/// Whether this is an error as JSON-RPC has them: an object with a whole number for its code.
+fn is_error(error: &Bytes) -> bool {
+    let code = std::str::from_utf8(error).ok().and_then(|error| Json::trusted(error).get("code"));
+    code.is_some_and(|code| code.raw().parse::<i64>().is_ok())
 }
 
 /// Who calls, as far as the target may know: what the request says, else what the session agreed on.

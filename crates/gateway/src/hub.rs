@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
-use transom_protocol::json::Json;
+use transom_protocol::json::{Json, Key};
 use transom_protocol::{Id, meta, write};
 use transom_upstream::SessionKey;
 
@@ -364,16 +364,20 @@ fn is_part_of(source: &str, watched: &str) -> bool {
     }
 }
 
-/// A notification, tagged with its subscription where there is one.
+/// A notification, tagged with its subscription where there is one. The tag that a target put there is of our subscription with it, which is nobody
+/// else's business.
 pub fn notification(method: &str, subscription: Option<&Id>, params: Json<'_>) -> Bytes {
+    let without = |name: &'static str| move |key: Key<'_>, _: Json<'_>| if key.is(name) { write::Edit::Drop } else { write::Edit::Keep };
+    let said = params.get("_meta").unwrap_or(Json::trusted("{}"));
+    let tagged = |tags: &[(&str, &[u8])]| {
+        let said = write::edited(said, without(meta::SUBSCRIPTION_ID), tags);
+        let kept: &[(&str, &[u8])] = if said == b"{}" { &[] } else { &[("_meta", &said)] };
+        write::edited(params, without("_meta"), kept)
+    };
     let params = match subscription {
-        Some(id) => {
-            let tag =
-                write::edited(params.get("_meta").unwrap_or(Json::trusted("{}")), |_, _| write::Edit::Keep, &[(meta::SUBSCRIPTION_ID, id.raw())]);
-            let edit = |key: transom_protocol::json::Key<'_>, _: Json<'_>| if key.is("_meta") { write::Edit::Drop } else { write::Edit::Keep };
-            Some(write::edited(params, edit, &[("_meta", &tag)]))
-        }
+        Some(id) => Some(tagged(&[(meta::SUBSCRIPTION_ID, id.raw())])),
         None if params.raw() == "{}" => None,
+        None if said.get(meta::SUBSCRIPTION_ID).is_some() => Some(tagged(&[])),
         None => Some(params.raw().as_bytes().to_vec()),
     };
     write::request(None, method, params.as_deref()).into()
@@ -382,6 +386,20 @@ pub fn notification(method: &str, subscription: Option<&Id>, params: Json<'_>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // N5
+    #[test]
+    fn nobody_hears_by_which_id_the_gateway_has_subscribed() {
+        let told =
+            |subscription: Option<&Id>, params: &str| String::from_utf8(notification("n", subscription, Json::trusted(params)).to_vec()).unwrap();
+        let theirs = r#"{"uri":"u","_meta":{"io.modelcontextprotocol/subscriptionId":"inner","a":1}}"#;
+        let bare = r#"{"uri":"u","_meta":{"io.modelcontextprotocol/subscriptionId":"inner"}}"#;
+        let id = Id::read(&Bytes::from_static(b"7"), Json::trusted("7")).unwrap();
+        assert_eq!(told(None, theirs), r#"{"jsonrpc":"2.0","method":"n","params":{"uri":"u","_meta":{"a":1}}}"#);
+        assert_eq!(told(None, bare), r#"{"jsonrpc":"2.0","method":"n","params":{"uri":"u"}}"#);
+        let ours = r#"{"jsonrpc":"2.0","method":"n","params":{"uri":"u","_meta":{"a":1,"io.modelcontextprotocol/subscriptionId":7}}}"#;
+        assert_eq!(told(Some(&id), theirs), ours);
+    }
 
     // H10
     #[test]

@@ -94,7 +94,7 @@ impl TaskBook {
         let task = Json::trusted(std::str::from_utf8(params).ok()?);
         let key = (target.to_owned(), inner_id(task)?);
         let (session, id) = self.inner.lock().ok()?.owners.get(&key)?.clone();
-        let params = renamed(task, &id, true, Some(b"null"));
+        let params = renamed(task, &id, true, &[("result", b"null"), ("error", b"null")]);
         Some((session, write::request(None, Method::TaskStatus.name(), Some(&params)).into()))
     }
 }
@@ -157,14 +157,14 @@ const MEMBERS: [&str; 12] = [
     "result",
 ];
 
-/// A task under our id, its result as given.
-pub fn renamed(task: Json<'_>, id: &str, is_virtual: bool, result: Option<&[u8]>) -> Vec<u8> {
+/// A task under our id, with these members in the place of its own.
+pub fn renamed(task: Json<'_>, id: &str, is_virtual: bool, told: &[(&str, &[u8])]) -> Vec<u8> {
     let id = write::quoted(id);
-    let edit = |key: Key<'_>, _: Json<'_>| match result {
+    let edit = |key: Key<'_>, _: Json<'_>| match told.iter().find(|(name, _)| key.is(name)) {
         _ if key.is("taskId") => Edit::Set(id.as_bytes()),
-        Some(result) if key.is("result") => Edit::Set(result),
-        _ if is_virtual && !MEMBERS.iter().any(|member| key.is(member)) => Edit::Drop,
-        _ => Edit::Keep,
+        Some((_, told)) => Edit::Set(told),
+        None if is_virtual && !MEMBERS.iter().any(|member| key.is(member)) => Edit::Drop,
+        None => Edit::Keep,
     };
     write::edited(task, edit, &[])
 }
@@ -223,8 +223,8 @@ mod tests {
     fn what_a_task_of_a_virtual_tool_says_beside_its_state_is_dropped() {
         let task = Json::trusted(r#"{"taskId":"inner","status":"completed","statusMessage":"cost 9","_meta":{},"result":{"cost":9}}"#);
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        assert_eq!(text(renamed(task, "ours", true, Some(b"{}"))), r#"{"taskId":"ours","status":"completed","result":{}}"#);
-        assert!(text(renamed(task, "ours", false, None)).contains("cost 9"));
+        assert_eq!(text(renamed(task, "ours", true, &[("result", b"{}")])), r#"{"taskId":"ours","status":"completed","result":{}}"#);
+        assert!(text(renamed(task, "ours", false, &[])).contains("cost 9"));
         let related = text(made_related(Json::trusted(r#"{"a":1,"_meta":{"b":2}}"#), "ours"));
         assert_eq!(related, r#"{"a":1,"_meta":{"b":2,"io.modelcontextprotocol/related-task":{"taskId":"ours"}}}"#);
     }

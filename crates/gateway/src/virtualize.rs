@@ -23,8 +23,9 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
-use transom_protocol::json::{Json, Kind};
+use transom_protocol::json::{Json, Key, Kind};
 use transom_protocol::message::Params;
+use transom_protocol::write::{self, Edit};
 use transom_protocol::{Era, Method};
 use transom_registry::mask::Mask;
 use transom_registry::{ClientEra, Refusal, Rejected, Resume, Step};
@@ -113,7 +114,7 @@ impl<N: Next<Box<SourceCall>, Reply = Answered>> Stage<Permitted<Box<Addressed>>
 
 impl Virtualize {
     /// A call of a virtual tool: arguments in, a step out, and what comes back shaped.
-    async fn call_virtual<N: Next<Box<SourceCall>, Reply = Answered>>(&self, named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
+    async fn call_virtual<N: Next<Box<SourceCall>, Reply = Answered>>(&self, mut named: Named<Box<Addressed>>, next: &N) -> Result<Bytes, Failure> {
         let generation = named.context.generation.clone();
         let era = named.context.era;
         let client = if era == Era::Modern { ClientEra::Modern } else { ClientEra::Legacy };
@@ -124,8 +125,11 @@ impl Virtualize {
                 let text = std::str::from_utf8(&source.arguments).unwrap_or("{}");
                 let param_headers = final_headers(source.headers(), Some(Json::trusted(text)));
                 let resume = source.resume;
+                if let Some(params) = without_bare_names(&named.message.call.params) {
+                    named.message.call.params = params;
+                }
                 let prepared = Prepared { arguments: Some(source.arguments.into()), param_headers };
-                match self.send(named, prepared, next).await? {
+                match self.send(named, prepared, next).await.map_err(|failure| told(&resume, failure))? {
                     Outcome::Passing(question) => Ok(question),
                     Outcome::Result(result) => Ok(self.shaped(&entry, &resume, result, client)),
                 }
@@ -247,7 +251,7 @@ impl Virtualize {
                 };
                 match (makes_tasks, entry, target_era) {
                     (true, Some(entry), _) => {
-                        let made = Made { task, era: target_era, entry: &entry, principal: &principal, session: book.as_deref() };
+                        let made = Made { result: &result, task, era: target_era, entry: &entry, principal: &principal, session: book.as_deref() };
                         self.task_made(&made).map(|made| Outcome::Passing(self.masked(mask.as_deref(), &target, made)))
                     }
                     // A result of the legacy era may have a member of that name.
@@ -273,20 +277,22 @@ impl Virtualize {
 
     /// A task that was made instead of a result, under an id of ours.
     fn task_made(&self, made: &Made<'_>) -> Result<Bytes, Failure> {
-        let Made { task, era, entry, principal, session } = *made;
+        let Made { result, task, era, entry, principal, session } = *made;
         let server = || entry.target_name().to_owned();
         let invalid = |why: &str| Failure::Upstream { server: server(), error: CallError::Invalid(why.into()) };
         let inner = tasks::inner_id(task).ok_or_else(|| invalid("it answers with a task that has no id"))?;
         let known = TaskId { target: server(), tool: entry.exposed().to_owned(), inner };
         let id = known.sealed(&self.runtime.seal, principal).ok_or(Failure::Internal)?;
-        let task = tasks::renamed(task, &id, entry.virtual_tool().is_some(), None);
+        let is_virtual = entry.virtual_tool().is_some();
+        let task = tasks::renamed(task, &id, is_virtual, &[]);
         if let Some(session) = session {
             self.runtime.tasks.note(&known, session.key, id.clone());
             session.note_task(id);
         }
         Ok(match era {
             Era::Modern => task.into(),
-            Era::Legacy => [&b"{\"task\":"[..], &task, b"}"].concat().into(),
+            Era::Legacy if is_virtual => [&b"{\"task\":"[..], &task, b"}"].concat().into(),
+            Era::Legacy => write::edited(view(result), |key, _| if key.is("task") { Edit::Set(&task) } else { Edit::Keep }, &[]).into(),
         })
     }
 
@@ -308,17 +314,28 @@ impl Virtualize {
             Some(resume) => self.shaped(&entry, resume, result, client),
             None => result,
         };
-        let Outcome::Result(answer) = self.send(named, Prepared::default(), next).await? else { return Err(Failure::Internal) };
+        let sent = self.send(named, Prepared::default(), next).await;
+        let sent = sent.map_err(|failure| match &resume {
+            Some(resume) => told(resume, failure),
+            None => failure,
+        });
+        let Outcome::Result(answer) = sent? else { return Err(Failure::Internal) };
         let answer = match method {
             Method::TaskResult => {
                 let result = shaped(answer);
-                tasks::made_related(Json::trusted(std::str::from_utf8(&result).unwrap_or("{}")), &id)
+                tasks::made_related(view(&result), &id)
             }
             _ => {
                 judge.check(&answer)?;
-                let task = Json::trusted(std::str::from_utf8(&answer).unwrap_or("{}"));
+                let task = view(&answer);
                 let result = task.get("result").map(|result| shaped(answer.slice_ref(result.raw().as_bytes())));
-                tasks::renamed(task, &id, entry.virtual_tool().is_some(), result.as_deref())
+                let error = task.get("error").and_then(|error| resume.as_ref()?.refused(error));
+                let told: Vec<(&str, &[u8])> =
+                    [result.as_deref().map(|result| ("result", result)), error.as_deref().map(|error| ("error", error.as_bytes()))]
+                        .into_iter()
+                        .flatten()
+                        .collect();
+                tasks::renamed(task, &id, entry.virtual_tool().is_some(), &told)
             }
         };
         let mask = context.generation.mask(&slot.name).cloned();
@@ -347,8 +364,41 @@ pub fn masked(mask: Option<&Mask>, json: &Bytes) -> Option<Bytes> {
     mask?.json(std::str::from_utf8(json).ok()?).map(Bytes::from)
 }
 
+/// Names in `_meta` that belong to nobody in particular and mean the same to everybody.
+const COMMON: [&str; 4] = ["progressToken", "traceparent", "tracestate", "baggage"];
+
+/// Params whose `_meta` has no names but common ones and those that say whose they are (`example.com/name`), if these have others. A source may take
+/// any other name for that of an argument (A11).
+fn without_bare_names(params: &Params) -> Option<Params> {
+    let said = params.get("_meta").filter(|said| said.kind() == Kind::Object)?;
+    let is_bare = |key: Key<'_>| !key.raw().contains('/') && !COMMON.iter().any(|common| key.is(common));
+    if !said.members().any(|(key, _)| is_bare(key)) {
+        return None;
+    }
+    let said = write::edited(said, |key, _| if is_bare(key) { Edit::Drop } else { Edit::Keep }, &[]);
+    Some(Params::trusted(write::edited(params.json(), |key, _| if key.is("_meta") { Edit::Set(&said) } else { Edit::Keep }, &[])))
+}
+
+/// JSON that was checked.
+fn view(json: &Bytes) -> Json<'_> {
+    Json::trusted(std::str::from_utf8(json).unwrap_or("{}"))
+}
+
+/// A target's own error, as far as the tool lets the caller know.
+fn told(resume: &Resume, failure: Failure) -> Failure {
+    match failure {
+        Failure::Refused { server, error } => {
+            let told = resume.refused(view(&error)).map(Bytes::from);
+            Failure::Refused { server, error: told.unwrap_or(error) }
+        }
+        failure => failure,
+    }
+}
+
 /// A task that a target made.
 struct Made<'m> {
+    /// The result that says so.
+    result: &'m Bytes,
     task: Json<'m>,
     era: Era,
     entry: &'m Entry,

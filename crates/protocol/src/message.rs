@@ -56,6 +56,8 @@ pub struct Response {
 pub struct Params {
     text: Bytes,
     places: Option<Places>,
+    /// Whether there are members beside the noted ones.
+    others: bool,
 }
 
 /// Members that several rooms ask for.
@@ -67,7 +69,7 @@ type Places = [Range<u32>; NOTED.len()];
 impl Params {
     /// Parameters from JSON text that was checked.
     pub fn trusted(text: impl Into<Bytes>) -> Params {
-        Params { text: text.into(), places: None }
+        Params { text: text.into(), places: None, others: true }
     }
 
     /// The object; an empty one if there was none.
@@ -88,6 +90,11 @@ impl Params {
             }
             None => self.json().get(key),
         }
+    }
+
+    /// Whether there may be members beside those that nearly every message has.
+    pub fn has_others(&self) -> bool {
+        self.others
     }
 
     /// The bytes, if there were any.
@@ -145,14 +152,16 @@ impl Message {
         let mut parts = Parts::default();
         let mut twice = false;
         let mut places: [Range<usize>; NOTED.len()] = Default::default();
+        let mut others = false;
         let text = json::scan_two(bytes, limits, |outer, key, range| {
             if let Some(outer) = outer {
-                // The first counts, as it does for whoever searches.
-                if outer.raw() == "params"
-                    && let Some(place) = NOTED.iter().position(|noted| key.is(noted)).and_then(|at| places.get_mut(at))
-                    && place.end == 0
-                {
-                    *place = range;
+                if outer.raw() == "params" {
+                    match NOTED.iter().position(|noted| key.is(noted)).and_then(|at| places.get_mut(at)) {
+                        // The first counts, as it does for whoever searches.
+                        Some(place) if place.end == 0 => *place = range,
+                        Some(_) => {}
+                        None => others = true,
+                    }
                 }
                 return;
             }
@@ -200,7 +209,7 @@ impl Message {
                     let places = places.each_ref().map(place);
                     // What is too far away for a place is searched for.
                     let places = places.iter().all(Option::is_some).then(|| places.map(Option::unwrap_or_default));
-                    Params { text: bytes.slice_ref(params.raw().as_bytes()), places }
+                    Params { text: bytes.slice_ref(params.raw().as_bytes()), places, others }
                 }
                 Some(_) => return Err(Malformed::Invalid("`params` must be an object")),
             };

@@ -18,7 +18,7 @@ use crate::list::Bound;
 use crate::local::{Given, Implementation};
 use crate::mask::Mask;
 use crate::name::{TargetName, ToolName};
-use crate::result::{Errors, Outcome, Projection, Shaped, failed};
+use crate::result::{Errors, GENERIC, Outcome, Projection, Shaped, failed};
 use crate::source::{ParamHeader, SourceTool};
 use std::borrow::Cow;
 use std::fmt;
@@ -133,6 +133,12 @@ impl Resume {
         Resume { projection: bound.tool.projection.clone(), errors: bound.tool.settings.errors.unwrap_or_default(), mask: bound.mask.clone() }
     }
 
+    /// The error object for the client where the source answered with one, if the tool does not pass on what it says.
+    pub fn refused(&self, error: Json<'_>) -> Option<String> {
+        let code = error.get("code").filter(|code| code.kind() == Kind::Number).map_or("-32603", Json::raw);
+        (self.errors == Errors::Generic).then(|| format!("{{\"code\":{code},\"message\":{}}}", write::quoted(GENERIC)))
+    }
+
     /// The result for the client, from the source's. The text must have passed [`transom_json::check`].
     #[doc(alias = "transform_output")]
     pub fn resume<'t>(&self, result: Json<'t>, client: ClientEra) -> Reply<'t> {
@@ -146,6 +152,11 @@ impl Resume {
             None => Reply { json: shaped.json, outcome: shaped.outcome, masked: false },
         }
     }
+}
+
+/// Whether a lenient peer may take the one name for the other: by case, compatibility forms or characters that nobody sees.
+pub fn reads_as(name: &str, other: &str) -> bool {
+    fold::fold(name) == fold::fold(other)
 }
 
 /// Why a call is not made.

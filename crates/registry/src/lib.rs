@@ -91,7 +91,7 @@ pub mod template;
 #[cfg(test)]
 mod testing;
 
-pub use call::{ClientEra, LocalCall, Refusal, Rejected, Reply, Resume, SourceCall, Step, Takes};
+pub use call::{ClientEra, LocalCall, Refusal, Rejected, Reply, Resume, SourceCall, Step, Takes, reads_as};
 pub use compile::{Compiled, Options, Plan, Quarantined, Unlisted, VirtualTool, compile};
 pub use file::{Document, Settings};
 pub use list::{Listed, Tools};

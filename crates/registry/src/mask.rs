@@ -17,6 +17,23 @@ const SHORTEST: usize = 8;
 
 /// What RFC 3986 calls unreserved is not encoded in a URL.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// Nor is the slash of a path.
+const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
+/// JavaScript leaves these alone in a part of a URL,
+const COMPONENT: &AsciiSet = &UNRESERVED.remove(b'!').remove(b'*').remove(b'\'').remove(b'(').remove(b')');
+/// and these in a whole one.
+const WHOLE: &AsciiSet = &COMPONENT
+    .remove(b';')
+    .remove(b'/')
+    .remove(b'?')
+    .remove(b':')
+    .remove(b'@')
+    .remove(b'&')
+    .remove(b'=')
+    .remove(b'+')
+    .remove(b'$')
+    .remove(b',')
+    .remove(b'#');
 
 /// Finds secrets in all their spellings. Made once per generation.
 #[derive(Clone, Default)]
@@ -177,13 +194,20 @@ fn scalars(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
 /// Every spelling of a secret that is looked for.
 fn spell(secret: &str, forms: &mut BTreeSet<String>) {
     let swapped = |each: char| if each.is_ascii_lowercase() { each.to_ascii_uppercase() } else { each.to_ascii_lowercase() };
+    let swapped_whole = |each: char| if each.is_lowercase() { each.to_uppercase().to_string() } else { each.to_lowercase().to_string() };
     forms.extend([secret.to_owned(), secret.to_ascii_uppercase(), secret.to_ascii_lowercase(), secret.chars().map(swapped).collect()]);
+    // Other letters have cases as well, and not everybody minds them.
+    forms.extend([secret.to_uppercase(), secret.to_lowercase(), secret.chars().map(swapped_whole).collect()]);
 
     let once = escaped(secret);
     forms.extend([escaped(&once), once.replace('/', "\\/"), ascii(&once), once]);
 
-    let url = utf8_percent_encode(secret, UNRESERVED).to_string();
-    forms.extend([url.replace("%20", "+"), lower_escapes(&url), url]);
+    for kept in [UNRESERVED, PATH, COMPONENT, WHOLE] {
+        let url = utf8_percent_encode(secret, kept).to_string();
+        forms.extend([url.replace("%20", "+"), lower_escapes(&url), url]);
+    }
+    let every_byte: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    forms.extend([every_byte.to_ascii_lowercase(), every_byte]);
 
     // Where a secret begins inside a group of three bytes decides its letters; those shared with its neighbours are left out.
     for shift in 0..3usize {
@@ -261,6 +285,9 @@ mod tests {
             "CANARY-7f3a%2F%C3%A9%22x%20y%0A0".to_owned(),
             "CANARY-7f3a%2f%c3%a9%22x%20y%0a0".to_owned(),
             "CANARY-7f3a%2F%C3%A9%22x+y%0A0".to_owned(),
+            "CANARY-7f3a/%C3%A9%22x%20y%0A0".to_owned(),
+            "canary-7F3A/É\"X Y\n0".to_owned(),
+            CANARY.bytes().map(|byte| format!("%{byte:02X}")).collect(),
             hex.to_ascii_uppercase(),
             hex,
         ];

@@ -225,11 +225,14 @@ impl Projection {
     }
 }
 
+/// All that a client learns of an error where it should learn no more.
+pub(crate) const GENERIC: &str = "The tool reported an error.";
+
 /// A result whose `isError` is true, as the client gets it. For tools without a projection too.
 pub fn failed(result: Json<'_>, errors: Errors) -> Shaped<'_> {
     match errors {
         Errors::Pass => Shaped { json: Cow::Borrowed(result.raw()), outcome: Outcome::Passed },
-        Errors::Generic => Shaped { json: Cow::Owned(error("The tool reported an error.", result.get("_meta"))), outcome: Outcome::Generic },
+        Errors::Generic => Shaped { json: Cow::Owned(error(GENERIC, result.get("_meta"))), outcome: Outcome::Generic },
     }
 }
 

@@ -71,7 +71,7 @@ impl Ears {
             }
             // What became of a task of the modern era goes to nobody who did not subscribe to it, and we subscribed to none.
             Method::TaskNews => {}
-            // A server that takes back a request of its own, or confirms a subscription: nothing to do.
+            // A server that takes back a request of its own that nobody was asked, or confirms a subscription: nothing to do.
             Method::Cancelled => {}
             _ => return note.method_name() == "notifications/subscriptions/acknowledged",
         }

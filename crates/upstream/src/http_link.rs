@@ -367,6 +367,12 @@ impl HttpLink {
                         self.ears.fault(fault::UNKNOWN_TOKEN);
                     }
                 }
+                Ok(Message::Notification(note)) if road::withdrawn(&note).is_some() => {
+                    let id = road::withdrawn(&note);
+                    // Whoever is being asked hears of it by losing the way back.
+                    questions = std::mem::take(&mut questions).into_iter().filter(|question| Some(&question.id) != id.as_ref()).collect();
+                    deadline.renew_from(Instant::now());
+                }
                 Ok(Message::Notification(note)) => {
                     if !self.ears.hear(&note) {
                         road.pass(event.data, &self.ears);

@@ -17,12 +17,12 @@ use crate::sse::SsePipe;
 use crate::tuning::Tuning;
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
-use transom_protocol::{Limits, Message, Method, Notification, Request, Response, RpcError, write};
+use transom_protocol::{Id, Limits, Message, Method, Notification, Request, Response, RpcError, write};
 
 /// Given-up requests whose late answers are no fault of the target.
 const REMEMBERED: usize = 1024;
@@ -51,7 +51,8 @@ pub(crate) struct Mux {
     audience: Audience,
     pending: Mutex<Pending>,
     strays: Strays,
-    questions: AtomicUsize,
+    /// Requests of the server that clients are being asked; dropping what stands here ends one.
+    questions: Mutex<HashMap<Id, oneshot::Sender<()>>>,
     garbage: AtomicU32,
     pub(crate) ears: Arc<Ears>,
     pub(crate) down: Down,
@@ -84,7 +85,7 @@ impl Mux {
             audience,
             pending: Mutex::default(),
             strays: Strays::default(),
-            questions: AtomicUsize::new(0),
+            questions: Mutex::default(),
             garbage: AtomicU32::new(0),
             ears,
             down,
@@ -246,6 +247,10 @@ impl Mux {
     }
 
     fn notification(&self, note: &Notification, bytes: &Bytes) {
+        if let Some(id) = road::withdrawn(note) {
+            self.questions().remove(&id);
+            return;
+        }
         if self.ears.hear(note) {
             return;
         }
@@ -274,17 +279,27 @@ impl Mux {
             return self.tell(write::result(request.id.raw(), b"{}"));
         }
         match self.question(request) {
-            Ok((ident, pledge)) => {
+            Ok((ident, pledge, withdrawn)) => {
                 let (mux, id) = (self.clone(), request.id.clone());
                 self.runtime.spawn(async move {
+                    let mut is_withdrawn = false;
                     let answered = tokio::select! {
                         answered = pledge => answered.ok(),
                         _ = mux.down.gone() => None,
+                        _ = withdrawn => {
+                            is_withdrawn = true;
+                            None
+                        }
                     };
-                    mux.questions.fetch_sub(1, Ordering::Relaxed);
+                    if !is_withdrawn {
+                        mux.questions().remove(&id);
+                    }
                     if let Some(waiter) = mux.pending().waiters.get_mut(&ident) {
                         waiter.asking = false;
                         waiter.renewed = Some(Instant::now());
+                    }
+                    if is_withdrawn {
+                        return;
                     }
                     mux.tell(match answered {
                         Some(Ok(result)) => write::result(id.raw(), &result),
@@ -302,22 +317,22 @@ impl Mux {
 
     /// Passes a server's request to the client of a running call: only on a connection one client has for itself, only
     /// while a call of that client is under way.
-    fn question(&self, request: &Request) -> Result<(Ident, Pledge), RpcError> {
+    fn question(&self, request: &Request) -> Result<(Ident, Pledge, oneshot::Receiver<()>), RpcError> {
         let refusal = || road::not_allowed(request.method_name());
         if !(self.audience.private && self.audience.questions && road::is_for_clients(request.method)) {
             return Err(refusal());
         }
         let mut pending = self.pending();
         let Some((ident, waiter)) = pending.oldest_with_client() else { return Err(refusal()) };
-        if self.questions.fetch_add(1, Ordering::Relaxed) >= OPEN_QUESTIONS {
-            self.questions.fetch_sub(1, Ordering::Relaxed);
+        let mut questions = self.questions();
+        if questions.len() >= OPEN_QUESTIONS || questions.contains_key(&request.id) {
             return Err(refusal());
         }
-        let pledge = waiter.road.question(request.method_name(), &request.params).inspect_err(|_| {
-            self.questions.fetch_sub(1, Ordering::Relaxed);
-        })?;
+        let pledge = waiter.road.question(request.method_name(), &request.params)?;
         waiter.asking = true;
-        Ok((ident, pledge))
+        let (open, withdrawn) = oneshot::channel();
+        questions.insert(request.id.detached(), open);
+        Ok((ident, pledge, withdrawn))
     }
 
     /// A line too long to read began at this time: whoever waited then may wait for it, and it will never come.
@@ -371,7 +386,11 @@ impl Mux {
     /// What is still in the books.
     pub(crate) fn held(&self) -> Held {
         let pending = self.pending();
-        Held { waiting: pending.waiters.len(), given_up: pending.given_up.len(), questions: self.questions.load(Ordering::Relaxed) }
+        Held { waiting: pending.waiters.len(), given_up: pending.given_up.len(), questions: self.questions().len() }
+    }
+
+    fn questions(&self) -> MutexGuard<'_, HashMap<Id, oneshot::Sender<()>>> {
+        self.questions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
@@ -451,6 +470,7 @@ mod tests {
     use super::*;
     use crate::spec::{EraChoice, Sessions, TargetSpec, Transport};
     use crate::target::Host;
+    use std::sync::atomic::AtomicUsize;
     use transom_protocol::json;
 
     #[derive(Default)]

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use transom_protocol::message::Params;
+use transom_protocol::message::{Notification, Params};
 use transom_protocol::write::{self, Edit};
-use transom_protocol::{RpcError, error};
+use transom_protocol::{Id, Method, RpcError, error};
 
 /// Requests of a server that may wait for an answer during one call.
 pub(crate) const OPEN_QUESTIONS: usize = 16;
@@ -105,13 +105,20 @@ pub(crate) fn progress_ident(params: &Params) -> Option<Ident> {
     Ident::read(params.json().get("progressToken")?.raw().as_bytes())
 }
 
+/// Which request of its own a server takes back, if this says so.
+pub(crate) fn withdrawn(note: &Notification) -> Option<Id> {
+    if note.method != Method::Cancelled {
+        return None;
+    }
+    Id::read(note.params.raw()?, note.params.json().get("requestId")?)
+}
+
 /// The answer to a server's request that reaches no client.
 pub(crate) fn not_allowed(method: &str) -> RpcError {
     RpcError::new(error::METHOD_NOT_FOUND, format!("{} is not allowed here", error::shorten(method, 64)))
 }
 
 /// Whether this is a request a server may have for a client at all.
-pub(crate) fn is_for_clients(method: transom_protocol::Method) -> bool {
-    use transom_protocol::Method;
+pub(crate) fn is_for_clients(method: Method) -> bool {
     matches!(method, Method::CreateMessage | Method::Elicit | Method::ListRoots)
 }

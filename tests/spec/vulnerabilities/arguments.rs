@@ -42,6 +42,14 @@ async fn cve_2026_27896_no_spelling_of_a_hidden_argument_gets_through() {
             assert!(reply.json()["result"]["isError"] == true, "{spelled}: {}", reply.text());
         }
     }
+    // Nor does a second set of arguments, under a name that such a peer takes for that of the first.
+    for client in [gateway.client().await, gateway.modern().await] {
+        for key in ["Arguments", "ARGUMENTS", "argument\u{17f}", "\u{ff41}rguments", "arguments\u{200b}", "Name", "_Meta", "RequestState", "taskid"] {
+            let reply =
+                client.request("tools/call", json!({"name": "weather", "arguments": {"city": "x"}, key: {"city": "x", "api_key": "mine"}})).await;
+            assert_eq!(reply.error_code(), -32600, "{key:?}: {}", reply.raw);
+        }
+    }
     assert!(a.calls().is_empty(), "{:?}", a.calls());
     gateway.client().await.call("weather", json!({"city": "x"})).await.result();
     assert_eq!(a.calls()[0].1["api_key"], "ours-0123456789");

@@ -384,7 +384,9 @@ async fn answer(
                             task["resultType"] = json!("task");
                             task
                         }
-                        false => json!({"task": described(shared, &id, false)}),
+                        false => {
+                            json!({"task": described(shared, &id, false), "_meta": {"io.modelcontextprotocol/model-immediate-response": "soon"}})
+                        }
                     });
                 }
                 Some(handler) => handler(arguments, context).await,

@@ -2,6 +2,7 @@
 
 use crate::authenticate::validity::Validity;
 use crate::listener::body::ReplyBody;
+use crate::listener::claims::settled;
 use crate::replay::Reader;
 use crate::reply::{Failure, Reject};
 use crate::session::{Answer, Listening};
@@ -38,7 +39,7 @@ pub struct Form {
 pub fn outcome_message(done: Result<Bytes, Failure>, form: &Form) -> Bytes {
     let id = form.id.as_ref().map(Id::raw);
     match done {
-        Ok(result) => write::result(id.unwrap_or(b"null"), &for_era(&result, form.era, form.method)),
+        Ok(result) => write::result(id.unwrap_or(b"null"), &for_era(&settled(result, form.era, form.method), form.era, form.method)),
         Err(failure) => write::error(id, &failure.rpc()),
     }
 }

@@ -10,6 +10,7 @@ use crate::hub::Wants;
 use crate::listener::answer::{
     Form, Reply, answered, failed, failed_in, finished, for_era, json, list_pieces, listing, not_allowed, outcome_message, status,
 };
+use crate::listener::claims::settled;
 use crate::listener::headers::McpHeaders;
 use crate::listener::running::{Road, Running, wait};
 use crate::message::{Call, Context, Control, Incoming, List, Scope};
@@ -97,6 +98,9 @@ impl Endpoint {
                 if !notification.method_name().starts_with("notifications/") {
                     let failure = Failure::rejected(Reject::InvalidRequest, "Invalid request: a request needs an id; nothing was run");
                     return self.refuse(&failure, Era::Legacy, None);
+                }
+                if let Some(stated) = headers.version.as_deref().filter(|stated| Revision::read(stated).is_none()) {
+                    return self.refuse(&Failure::unsupported_version(stated), Era::Legacy, None);
                 }
                 let control = notification_control(&notification);
                 self.control(&head, scope, Era::Legacy, control, body.len()).await
@@ -214,7 +218,7 @@ impl Endpoint {
             Ask::Call(incoming) => {
                 // There is no stream on which the client could be asked.
                 incoming.context.outbox.go_deaf();
-                self.mcp.call.clone().call(incoming).await.map(|result| for_era(&result, Era::Legacy, method))
+                self.mcp.call.clone().call(incoming).await.map(|result| for_era(&settled(result, Era::Legacy, method), Era::Legacy, method))
             }
             Ask::List(incoming) => self.mcp.list.clone().call(incoming).await.map(|listed| list_pieces(listed).concat().into()),
             Ask::Control(Incoming { context, message: Control::Tasks }) => self.list_tasks(&context).await,
@@ -424,6 +428,7 @@ fn into_ask(
     view: &ParamsView<'_>,
     param_headers: &[(String, String)],
 ) -> Result<Ask, Failure> {
+    check_members(&request.params)?;
     let modern = context.era == Era::Modern;
     let can = context.generation.capabilities;
     let list = |kind| list_ask(&context, &scope, &request.params, kind);
@@ -472,6 +477,25 @@ fn into_ask(
         Method::Unsubscribe if !modern => control(Control::Watch { uri: text("uri")?, on: false }),
         _ => Err(Failure::unknown_method(request.method_name())),
     }
+}
+
+/// Members of `params` that decide what is called with what.
+const DECIDING: [&str; 9] = ["name", "arguments", "_meta", "uri", "ref", "task", "taskId", "requestState", "inputResponses"];
+
+/// Refuses a member that a lenient target takes for another one: `Arguments` beside `arguments` would be what it reads, and not what was judged here
+/// (CVE-2026-27896). Other members pass, known or not.
+fn check_members(params: &Params) -> Result<(), Failure> {
+    if !params.has_others() {
+        return Ok(());
+    }
+    for (key, _) in params.json().members() {
+        let key = key.text();
+        if let Some(meant) = DECIDING.iter().find(|deciding| **deciding != key && transom_registry::reads_as(&key, deciding)) {
+            let message = format!("Invalid request: a member of `params` can be taken for `{meant}`; nothing was run");
+            return Err(Failure::rejected(Reject::InvalidRequest, message));
+        }
+    }
+    Ok(())
 }
 
 fn list_ask(context: &Arc<Context>, scope: &Scope, params: &Params, kind: Kind) -> Result<Ask, Failure> {

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod body;
+pub mod claims;
 pub mod connection;
 pub mod edge;
 pub mod framing;

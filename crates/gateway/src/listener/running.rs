@@ -190,6 +190,7 @@ impl Road<'_> {
                         return None;
                     }
                 };
+                let (outbox, asked_as) = (self.context.outbox.clone(), id.clone());
                 tokio::spawn(async move {
                     let mut answer = answer;
                     tokio::select! {
@@ -198,8 +199,11 @@ impl Road<'_> {
                                 let _ = answer.send(outcome);
                             }
                         }
-                        // Whoever asked has given up: the client owes nothing any more.
-                        () = answer.closed() => {}
+                        // Whoever asked has given up: the client owes nothing any more, and hears so while there is somebody to tell it.
+                        () = answer.closed() => {
+                            let params = [&b"{\"requestId\":"[..], &asked_as, b"}"].concat();
+                            outbox.push(FromTarget::Notification(write::request(None, "notifications/cancelled", Some(&params)).into()));
+                        }
                     }
                 });
                 Some(write::request(Some(&id), &method, Some(&self.related(self.masked(params)))).into())

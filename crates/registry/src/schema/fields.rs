@@ -100,8 +100,25 @@ pub(super) fn declared_inside<'t>(document: &Document<'t>, schema: &'t Tree, mem
     inside.iter().filter_map(|part| part.object.get("properties")?.as_object()).flat_map(Object::keys).collect()
 }
 
+/// Alternatives within alternatives that are looked at for types.
+const ALTERNATIVES: usize = 4;
+
 /// The types a schema lets a value have; nothing, if it says nothing about them.
 pub(super) fn types(document: &Document, schema: &Tree) -> Option<Vec<&'static str>> {
+    types_within(document, schema, ALTERNATIVES)
+}
+
+/// The types of any of the alternatives of a schema, if all of them name theirs: an optional number is written so.
+fn of_alternatives(document: &Document, schema: &Object, depth: usize) -> Option<Vec<&'static str>> {
+    let branches = ["anyOf", "oneOf"].iter().find_map(|word| schema.get(word)?.as_array())?;
+    let of_each: Option<Vec<_>> = branches.iter().map(|branch| types_within(document, branch, depth.checked_sub(1)?)).collect();
+    let mut types = of_each?.concat();
+    types.sort_unstable();
+    types.dedup();
+    Some(types)
+}
+
+fn types_within(document: &Document, schema: &Tree, depth: usize) -> Option<Vec<&'static str>> {
     let mut found: Option<Vec<&'static str>> = None;
     for part in all_parts(document, &[schema]).iter().filter(|part| part.certain) {
         let said: Vec<&'static str> = match part.object.get("type") {
@@ -115,7 +132,10 @@ pub(super) fn types(document: &Document, schema: &Tree) -> Option<Vec<&'static s
                     types.dedup();
                     types
                 }
-                (None, None) => continue,
+                (None, None) => match of_alternatives(document, part.object, depth) {
+                    Some(types) => types,
+                    None => continue,
+                },
             },
         };
         found = Some(match found {

@@ -1,0 +1,104 @@
+//! What a target may not say of its results: who answers here, and who may keep an answer (E13). A client would take that for our word.
+
+use crate::session::SERVER_INFO;
+use bytes::Bytes;
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
+use transom_protocol::json::{Json, Key, Kind};
+use transom_protocol::write::{self, Edit};
+use transom_protocol::{Era, Method, meta};
+
+/// How long a client may take a resource for fresh because its target says so, in milliseconds: a day.
+const LONGEST: f64 = 86_400_000.0;
+
+/// The result of a call without such claims. Nearly none has one, and stays as it is.
+pub fn settled(result: Bytes, era: Era, method: Method) -> Bytes {
+    static NAMES: LazyLock<[Finder<'static>; 2]> = LazyLock::new(|| [Finder::new(meta::SERVER_INFO), Finder::new("\"cacheScope\"")]);
+    let reads = method == Method::ReadResource;
+    if !reads && NAMES.iter().all(|name| name.find(&result).is_none()) {
+        return result;
+    }
+    let Ok(text) = std::str::from_utf8(&result) else { return result };
+    let object = Json::trusted(text);
+    let said = object.get("_meta").filter(|said| said.kind() == Kind::Object).map(|said| {
+        let caches = said.get("cacheScope").is_some();
+        let edit = |key: Key<'_>, _: Json<'_>| match era {
+            Era::Modern if key.is(meta::SERVER_INFO) => Edit::Set(SERVER_INFO.as_bytes()),
+            Era::Legacy if key.is(meta::SERVER_INFO) => Edit::Drop,
+            _ if caches && (key.is("cacheScope") || key.is("ttlMs")) => Edit::Drop,
+            _ => Edit::Keep,
+        };
+        write::edited(said, edit, &[])
+    });
+    let caches = object.get("cacheScope").is_some();
+    let edit = |key: Key<'_>, value: Json<'_>| match &said {
+        Some(said) if key.is("_meta") => {
+            if said == b"{}" {
+                Edit::Drop
+            } else {
+                Edit::Set(said)
+            }
+        }
+        // Others may see less of it, or something else.
+        _ if reads && key.is("cacheScope") => Edit::Set(b"\"private\""),
+        _ if reads && key.is("ttlMs") => {
+            if value.raw().parse().is_ok_and(|time: f64| (0.0..=LONGEST).contains(&time)) {
+                Edit::Keep
+            } else {
+                Edit::Set(b"0")
+            }
+        }
+        // Nothing else is kept by anybody. A task has a time to live of its own.
+        _ if !reads && caches && (key.is("cacheScope") || key.is("ttlMs")) => Edit::Drop,
+        _ => Edit::Keep,
+    };
+    write::edited(object, edit, &[]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // E13
+    #[test]
+    fn a_target_speaks_neither_for_the_gateway_nor_for_caches() {
+        let evil = r#""io.modelcontextprotocol/serverInfo":{"name":"evil"}"#;
+        let ours = format!("\"{}\":{SERVER_INFO}", meta::SERVER_INFO);
+        let settled = |text: String, era, method| String::from_utf8(settled(Bytes::from(text), era, method).to_vec()).unwrap();
+        for (era, method, before, after) in [
+            (
+                Era::Modern,
+                Method::CallTool,
+                format!(r#"{{"content":[],"_meta":{{{evil},"own":1}}}}"#),
+                format!(r#"{{"content":[],"_meta":{{{ours},"own":1}}}}"#),
+            ),
+            (Era::Legacy, Method::CallTool, format!(r#"{{"content":[],"_meta":{{{evil},"own":1}}}}"#), r#"{"content":[],"_meta":{"own":1}}"#.into()),
+            (Era::Legacy, Method::GetPrompt, format!(r#"{{"messages":[],"_meta":{{{evil}}}}}"#), r#"{"messages":[]}"#.into()),
+            (Era::Modern, Method::CallTool, r#"{"content":[],"cacheScope":"public","ttlMs":1e15}"#.into(), r#"{"content":[]}"#.into()),
+            (Era::Modern, Method::CallTool, r#"{"content":[],"_meta":{"cacheScope":"public","ttlMs":9}}"#.into(), r#"{"content":[]}"#.into()),
+            (
+                Era::Modern,
+                Method::ReadResource,
+                r#"{"contents":[],"cacheScope":"public","ttlMs":5000}"#.into(),
+                r#"{"contents":[],"cacheScope":"private","ttlMs":5000}"#.into(),
+            ),
+            (Era::Modern, Method::ReadResource, r#"{"contents":[],"ttlMs":1e15}"#.into(), r#"{"contents":[],"ttlMs":0}"#.into()),
+            // A task lives for as long as its target says.
+            (
+                Era::Modern,
+                Method::CallTool,
+                r#"{"resultType":"task","taskId":"x","ttlMs":60000}"#.into(),
+                r#"{"resultType":"task","taskId":"x","ttlMs":60000}"#.into(),
+            ),
+            // What a tool tells of these things is a tool's business.
+            (
+                Era::Modern,
+                Method::CallTool,
+                r#"{"content":[{"type":"text","text":"\"cacheScope\""}],"structuredContent":{"cacheScope":"public","ttlMs":1}}"#.into(),
+                r#"{"content":[{"type":"text","text":"\"cacheScope\""}],"structuredContent":{"cacheScope":"public","ttlMs":1}}"#.into(),
+            ),
+        ] {
+            assert_eq!(settled(before.clone(), era, method), after, "{before}");
+        }
+    }
+}
