@@ -55,9 +55,10 @@ gen: ## rewrites what is generated: schema/
 	UPDATE_SCHEMA=1 cargo test -p transom-config --test schema
 	UPDATE_SCHEMA=1 cargo test -p transom-registry --test schema
 
-bench: ## CPU per request against a bare proxy, memory, start, curves; BENCH="--short", "--seconds 10 --rounds 9", "--only virtual"
-	cargo build --profile $(PROFILE) --workspace --bin transom --bin bench
+bench: ## CPU per request against a bare proxy, memory, start, curves, 9,000 sessions; without those BENCH="--short", "--seconds 10 --rounds 9", "--only virtual"
+	cargo build --profile $(PROFILE) --workspace --bin transom --bin bench $(if $(BENCH),,--bin load --bin fake-stdio)
 	$(OPTIMISED)/bench $(BENCH)
+	$(if $(BENCH),,TRANSOM_BIN=$(OPTIMISED)/transom $(OPTIMISED)/load --only T17)
 
 microbench: ## what the registry engine costs, beside a plain parse
 	cargo bench -p transom-registry --bench engine

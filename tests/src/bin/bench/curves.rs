@@ -36,7 +36,7 @@ pub async fn measure(run: &Run, report: &mut Report) {
         let ask = Ask::call(Era::Legacy, &[tool("t0", 42)]);
         curve.point(tools, pair(run, (&bare, &call), (&gateway, &ask)).await.ratio());
     }
-    report.curve(curve);
+    report.curve(run, curve);
 
     let mut curve = Curve::new("targets");
     let mut servers = Vec::new();
@@ -48,7 +48,7 @@ pub async fn measure(run: &Run, report: &mut Report) {
         let tools: Vec<String> = PREFIXES.iter().take(targets).map(|prefix| tool(prefix, 42)).collect();
         curve.point(targets, pair(run, (&bare, &call), (&gateway, &Ask::call(Era::Legacy, &tools))).await.ratio());
     }
-    report.curve(curve);
+    report.curve(run, curve);
 
     let mut curve = Curve::new("idle sessions with a stream");
     let gateway = proc::gateway(&run.this, &Setup::over_http(&[legacy])).await.0;
@@ -60,7 +60,7 @@ pub async fn measure(run: &Run, report: &mut Report) {
         curve.point(sessions, pair(run, (&bare, &call), (&gateway, &call)).await.ratio());
     }
     drop(streams);
-    report.curve(curve);
+    report.curve(run, curve);
 
     let mut curve = Curve::new("registry swaps a minute");
     let gateway = proc::gateway(&run.this, &Setup::over_http(&[legacy]).with_registry(registry())).await.0;
@@ -74,7 +74,7 @@ pub async fn measure(run: &Run, report: &mut Report) {
             pair = measured => curve.point(swaps, pair.ratio()),
         }
     }
-    report.curve(curve);
+    report.curve(run, curve);
 }
 
 /// Publishes another registry so many times a minute, for ever.

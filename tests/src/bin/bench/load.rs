@@ -23,22 +23,43 @@ pub struct Ask {
     pub tools: Vec<String>,
     pub arguments: Value,
     pub bearer: Option<String>,
-    /// The answer is at least so long, or it is none.
+    pub expected: Expected,
+}
+
+/// What an answer must be like. An error is a 200 as well.
+#[derive(Clone, Copy)]
+pub struct Expected {
+    /// It is at least so long.
     pub at_least: usize,
+    /// It contains this, which nothing else does. At most 32 bytes, which are found fastest.
+    pub contains: &'static str,
+}
+
+impl Expected {
+    /// Whether this can be the answer.
+    fn is(self, head: &Response<()>, reply: &[u8]) -> bool {
+        let is_error = |text: &str| text.get(..100).unwrap_or(text).contains(r#""error":{"#) || text.contains(r#""isError":true"#);
+        head.status() == StatusCode::OK
+            && reply.len() >= self.at_least
+            && std::str::from_utf8(reply).is_ok_and(|text| text.contains(self.contains) && !is_error(text))
+    }
 }
 
 impl Ask {
     pub fn call(era: Era, tools: &[String]) -> Ask {
         let arguments = json!({"argument_0": "quarterly report", "argument_1": "open", "argument_2": "finance"});
-        Ask { era, tools: tools.to_vec(), arguments, bearer: None, at_least: 2_000 }
+        // The text of a result has this too, but escaped.
+        let expected = Expected { at_least: 2_000, contains: r#""summary":"Sixteen rows match.""# };
+        Ask { era, tools: tools.to_vec(), arguments, bearer: None, expected }
     }
 
     pub fn list(era: Era) -> Ask {
-        Ask { era, tools: Vec::new(), arguments: Value::Null, bearer: None, at_least: 100_000 }
+        let expected = Expected { at_least: 100_000, contains: r#""tools":["# };
+        Ask { era, tools: Vec::new(), arguments: Value::Null, bearer: None, expected }
     }
 
-    pub fn shorter(self, at_least: usize) -> Ask {
-        Ask { at_least, ..self }
+    pub fn expecting(self, at_least: usize, contains: &'static str) -> Ask {
+        Ask { expected: Expected { at_least, contains }, ..self }
     }
 
     pub fn with_bearer(self, bearer: String) -> Ask {
@@ -55,23 +76,43 @@ pub struct Load {
 #[derive(Default)]
 pub struct Sample {
     cpu: u64,
-    times: Vec<Duration>,
+    /// Every call, 32 bytes each: some megabytes for a row.
+    calls: Vec<Call>,
+}
+
+/// When a call was asked, and how long it took.
+#[derive(Clone, Copy)]
+struct Call {
+    asked: Instant,
+    took: Duration,
 }
 
 impl Sample {
     pub fn add(&mut self, other: Sample) {
         self.cpu += other.cpu;
-        self.times.extend(other.times);
+        self.calls.extend(other.calls);
     }
 
     /// In microseconds.
     pub fn cpu_per_request(&self) -> f64 {
-        self.cpu as f64 / 1e3 / self.times.len().max(1) as f64
+        self.cpu as f64 / 1e3 / self.calls.len().max(1) as f64
     }
 
-    pub fn percentile(&mut self, percent: usize) -> Duration {
-        self.times.sort_unstable();
-        self.times.get(self.times.len() * percent / 100).copied().unwrap_or_default()
+    /// Whether calls went on after this moment.
+    pub fn outlasts(&self, moment: Instant) -> bool {
+        self.calls.iter().any(|call| call.asked > moment)
+    }
+
+    /// Leaves only the calls that were under way at some time between the two.
+    pub fn keep(&mut self, begun: Instant, ended: Instant) {
+        self.calls.retain(|call| call.asked <= ended && call.asked + call.took >= begun);
+    }
+
+    /// In milliseconds; of nothing it is no number, which meets no goal.
+    pub fn percentile(&mut self, percent: usize) -> f64 {
+        self.calls.sort_unstable_by_key(|call| call.took);
+        let place = (self.calls.len() * percent / 100).min(self.calls.len().saturating_sub(1));
+        self.calls.get(place).map_or(f64::NAN, |call| call.took.as_secs_f64() * 1e3)
     }
 }
 
@@ -84,31 +125,31 @@ impl Load {
         }
         let (connections, _) = drive(connections, self.time / 5).await;
         let before = proxy.cpu();
-        let (done, times) = drive(connections, self.time).await;
+        let (done, calls) = drive(connections, self.time).await;
         let cpu = proxy.cpu() - before;
         drop(done);
-        Sample { cpu, times }
+        Sample { cpu, calls }
     }
 }
 
-async fn drive(connections: Vec<Connection>, time: Duration) -> (Vec<Connection>, Vec<Duration>) {
+async fn drive(connections: Vec<Connection>, time: Duration) -> (Vec<Connection>, Vec<Call>) {
     let mut tasks = JoinSet::new();
     for mut connection in connections {
         tasks.spawn(async move {
-            let (start, mut times) = (Instant::now(), Vec::new());
+            let (start, mut calls) = (Instant::now(), Vec::new());
             while start.elapsed() < time {
                 let asked = Instant::now();
                 connection.ask().await;
-                times.push(asked.elapsed());
+                calls.push(Call { asked, took: asked.elapsed() });
             }
-            (connection, times)
+            (connection, calls)
         });
     }
     let (mut connections, mut all) = (Vec::new(), Vec::new());
     while let Some(done) = tasks.join_next().await {
-        let (connection, times) = done.expect("a connection that was served");
+        let (connection, calls) = done.expect("a connection that was served");
         connections.push(connection);
-        all.extend(times);
+        all.extend(calls);
     }
     (connections, all)
 }
@@ -122,7 +163,7 @@ pub struct Connection {
     bearer: Option<String>,
     body: Bytes,
     tool: Option<String>,
-    at_least: usize,
+    expected: Expected,
 }
 
 impl Connection {
@@ -139,7 +180,7 @@ impl Connection {
         let message = |method: &str, params: Value| Bytes::from(json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string());
         let body = message(if tool.is_some() { "tools/call" } else { "tools/list" }, params);
         let (sender, host, bearer) = (connect(address).await, address.to_string(), ask.bearer.clone());
-        let mut connection = Connection { sender, host, era, session: None, bearer, body, tool, at_least: ask.at_least };
+        let mut connection = Connection { sender, host, era, session: None, bearer, body, tool, expected: ask.expected };
         if era == Era::Legacy {
             let hello = json!({"protocolVersion": revision(era), "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}});
             let (head, _) = connection.post(message("initialize", hello)).await;
@@ -152,14 +193,13 @@ impl Connection {
     /// One request, and a look whether the answer can be right.
     pub async fn ask(&mut self) {
         let (head, reply) = self.post(self.body.clone()).await;
-        let right = head.status() == StatusCode::OK && reply.len() >= self.at_least;
-        assert!(right, "{}: {}", head.status(), String::from_utf8_lossy(reply.get(..300).unwrap_or(&reply)));
+        assert!(self.expected.is(&head, &reply), "{}: {}", head.status(), String::from_utf8_lossy(reply.get(..300).unwrap_or(&reply)));
     }
 
     /// One request; whether the answer can be right.
     pub async fn try_ask(&mut self) -> bool {
         let (head, reply) = self.post(self.body.clone()).await;
-        head.status() == StatusCode::OK && reply.len() >= self.at_least
+        self.expected.is(&head, &reply)
     }
 
     /// The notification stream of the session, open, on this connection.

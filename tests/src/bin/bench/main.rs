@@ -84,7 +84,7 @@ fn measure(options: &[&str]) -> ExitCode {
         rows::measure(&run, &mut report).await;
         footprint::measure(&run, &mut report).await;
         curves::measure(&run, &mut report).await;
-        report.finish()
+        report.finish(&run)
     })
 }
 

@@ -92,9 +92,18 @@ pub async fn gateway(this: &Path, setup: &Setup) -> (Proxy, Duration) {
     panic!("the gateway is not ready: {}", fs::read_to_string(directory.path().join("log")).unwrap_or_default());
 }
 
+/// A registry beside the one that counts, and then in its place: whoever reads it reads one or the other.
 fn write_registry(directory: &Path, registry: &Value) {
-    let (new, place) = (directory.join("registry.json.new"), directory.join("registry.json"));
-    fs::write(&new, registry.to_string()).and_then(|()| fs::rename(&new, &place)).expect("a registry file");
+    prepare_registry(directory, registry);
+    put_registry(directory);
+}
+
+fn prepare_registry(directory: &Path, registry: &Value) {
+    fs::write(directory.join("registry.json.new"), registry.to_string()).expect("a registry file");
+}
+
+fn put_registry(directory: &Path) {
+    fs::rename(directory.join("registry.json.new"), directory.join("registry.json")).expect("a registry file");
 }
 
 impl Proxy {
@@ -115,6 +124,16 @@ impl Proxy {
     /// Publishes another registry where the gateway reads it.
     pub fn publish(&self, registry: &Value) {
         write_registry(self.directory.path(), registry);
+    }
+
+    /// Writes another registry where the gateway does not read it yet.
+    pub fn prepare(&self, registry: &Value) {
+        prepare_registry(self.directory.path(), registry);
+    }
+
+    /// Publishes what was prepared, in no time.
+    pub fn publish_prepared(&self) {
+        put_registry(self.directory.path());
     }
 
     /// Where its admin listener is, from its log.

@@ -41,12 +41,24 @@ impl Curve {
     pub fn point(&mut self, at: usize, ratio: f64) {
         self.points.push((at, ratio));
     }
+
+    /// The last point against the first; no number if there are not two.
+    fn growth(&self) -> f64 {
+        match self.points.as_slice() {
+            [(_, first), .., (_, last)] => last / first,
+            _ => f64::NAN,
+        }
+    }
 }
+
+/// What the last point of a curve may be, against the first.
+const FLAT: f64 = 1.10;
 
 #[derive(Default)]
 pub struct Report {
     rows: Vec<Value>,
     curves: Vec<Curve>,
+    curve_rows: Vec<Value>,
     missed: Vec<String>,
 }
 
@@ -68,8 +80,7 @@ impl Report {
             &format!("{aim:.2} ×"),
             (ratio <= must, ratio <= must * run.slack),
         );
-        let p99 = |sample: &mut crate::load::Sample| sample.percentile(99).as_secs_f64() * 1e3;
-        println!("    bare {bare:.1} µs, gateway {ours:.1} µs; p99 {:.1} and {:.1} ms", p99(&mut pair.limit), p99(&mut pair.ours));
+        println!("    bare {bare:.1} µs, gateway {ours:.1} µs; p99 {:.1} and {:.1} ms", pair.limit.percentile(99), pair.ours.percentile(99));
         self.rows.push(json!({"what": label, "ratio": ratio, "rounds": pair.ratios, "must": must, "aim": aim, "bareMicroseconds": bare, "gatewayMicroseconds": ours}));
     }
 
@@ -94,9 +105,13 @@ impl Report {
         self.rows.push(json!({"what": label, "value": value, "unit": unit.text(), "must": must, "aim": aim}));
     }
 
-    pub fn curve(&mut self, curve: Curve) {
+    pub fn curve(&mut self, run: &Run, curve: Curve) {
         let points: Vec<String> = curve.points.iter().map(|(at, ratio)| format!("{at}: {ratio:.2} ×")).collect();
         println!("\ncall, by number of {}\n    {}", curve.along, points.join("   "));
+        let growth = curve.growth();
+        let holds = (growth <= FLAT, growth <= FLAT * run.slack);
+        self.line(&format!("by {}: last to first", curve.along), &format!("{growth:.2} ×"), "", &format!("{FLAT:.2} ×"), "", holds);
+        self.curve_rows.push(json!({"along": curve.along, "points": curve.points, "lastToFirst": growth, "must": FLAT, "met": growth <= FLAT}));
         self.curves.push(curve);
     }
 
@@ -113,10 +128,13 @@ impl Report {
     }
 
     /// Writes everything down and says whether all of it was reached.
-    pub fn finish(self) -> ExitCode {
-        let curves: Vec<Value> = self.curves.iter().map(|curve| json!({"along": curve.along, "points": curve.points})).collect();
+    pub fn finish(self, run: &Run) -> ExitCode {
+        if self.rows.is_empty() && self.curves.is_empty() {
+            println!("\nnothing was measured: no row has `{}` in its name, nor is it `footprint`, `compile` or `curves`", run.only);
+            return ExitCode::FAILURE;
+        }
         let report = json!({
-            "commit": evidence::commit(), "machine": evidence::machine(), "rows": self.rows, "curves": curves, "missed": self.missed,
+            "commit": evidence::commit(), "machine": evidence::machine(), "rows": self.rows, "curves": self.curve_rows, "missed": self.missed,
         });
         let written = evidence::write("bench.json", &report).expect("a place for the report");
         println!("\nwritten to {}", written.display());

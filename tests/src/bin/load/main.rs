@@ -20,6 +20,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 use transom_tests::sys;
 
+/// What `--only` can name.
+const TESTS: [&str; 6] = ["T17", "T18", "T19", "T20", "T22", "T23"];
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -65,7 +68,7 @@ fn main() -> ExitCode {
         sessions: wanted.min((files.saturating_sub(800)) / 2),
         idle: if short { 600 } else { 3_000 },
         calling: seconds(60, 10),
-        slow: number("--slow", if short { 500 } else { 5_000 }).min(files.saturating_sub(1_200)),
+        slow: number("--slow", if short { 500 } else { 5_000 }),
         watched: seconds(15, 3),
         noise: if short { 50.0 } else { 1.0 },
         rounds: if short { 1 } else { 4 },
@@ -81,6 +84,11 @@ fn main() -> ExitCode {
     }
     let only = value(&arguments, "--only").unwrap_or_default();
     let wanted = |name: &str| only.is_empty() || only.split(',').any(|one| one.eq_ignore_ascii_case(name));
+    let unknown: Vec<&str> = only.split(',').filter(|name| !only.is_empty() && !TESTS.iter().any(|test| test.eq_ignore_ascii_case(name))).collect();
+    if !unknown.is_empty() {
+        eprintln!("--only does not know `{}`; it knows {}", unknown.join("`, `"), TESTS.join(", "));
+        return ExitCode::from(2);
+    }
     let mut report = Report::new("load");
     report.note("files", files);
     runtime.block_on(async {

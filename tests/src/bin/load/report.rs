@@ -61,8 +61,12 @@ impl Report {
         self.rows.push(Row { test, what, found, unit, goal, met });
     }
 
-    /// Writes it all down. A missed goal is a failure.
+    /// Writes it all down. A missed goal is a failure, and so is a run that found nothing.
     pub fn end(self) -> ExitCode {
+        if self.rows.is_empty() {
+            println!("\nnothing ran, so nothing is shown");
+            return ExitCode::FAILURE;
+        }
         let missed: Vec<&Row> = self.rows.iter().filter(|row| !row.met).collect();
         let rows: Vec<Value> = self
             .rows
@@ -82,6 +86,9 @@ impl Report {
 }
 
 fn shown(value: f64, unit: &str) -> String {
+    if value.is_nan() {
+        return "none".to_owned();
+    }
     let digits = if value.fract() == 0.0 || value.abs() >= 1_000.0 { 0 } else { 2 };
     format!("{value:.digits$} {unit}").trim_end().to_owned()
 }
@@ -103,13 +110,18 @@ impl Times {
         self.0.len()
     }
 
-    /// In milliseconds.
+    /// In milliseconds; of nothing it is no number, which meets no goal.
     pub fn percentile(&self, percent: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
         let place = (sorted.len() as f64 * percent / 100.0) as usize;
-        sorted.get(place.min(sorted.len().saturating_sub(1))).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+        sorted.get(place.min(sorted.len().saturating_sub(1))).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
     }
+}
+
+/// A bound that is not below what the machine makes of it. Where there is no bound, no figure is within it (`f64::max` would forget that).
+pub fn above_noise(bound: f64, noise: f64) -> f64 {
+    if bound < noise { noise } else { bound }
 }
 
 pub fn mebibytes(bytes: u64) -> f64 {

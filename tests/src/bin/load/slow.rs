@@ -1,7 +1,7 @@
 //! T18: thousands who are slow on purpose, and a hundred who are not and should not notice.
 
 use crate::Size;
-use crate::report::{Report, Times};
+use crate::report::{Report, Times, above_noise};
 use crate::stand::{Stand, TOOL, fast_target};
 use serde_json::json;
 use std::net::SocketAddr;
@@ -26,8 +26,9 @@ pub async fn run(report: &mut Report, size: &Size) {
     while open.load(Relaxed) < size.slow * 9 / 10 && Instant::now() < patience {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    let open_at_first = open.load(Relaxed);
     let beside = good_clients(stand.address, size.watched).await;
-    let (were_open, were_cut) = (open.load(Relaxed), cut.load(Relaxed));
+    let (open_at_last, were_cut) = (open.load(Relaxed), cut.load(Relaxed));
     slow.shutdown().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let after = good_clients(stand.address, size.watched).await;
@@ -35,13 +36,15 @@ pub async fn run(report: &mut Report, size: &Size) {
     let mut idle = before.0;
     idle.extend(after.0);
     let (alone, crowded) = (idle.percentile(99.0), beside.0.percentile(99.0));
-    report.figure(TEST, format!("slow connections open beside {GOOD} good clients"), were_open as f64, "");
+    let what = format!("slow connections open, of {}, when {GOOD} good clients begin", size.slow);
+    report.at_least(TEST, what, open_at_first as f64, "", (0.9 * size.slow as f64).floor());
+    report.figure(TEST, "slow connections open when they are done", open_at_last as f64, "");
     if size.watched > Duration::from_secs(12) {
         // A head may take ten seconds.
         report.at_least(TEST, "of them cut off and come again", were_cut as f64, "", 1.0);
     }
     report.figure(TEST, format!("p99 of a good call alone, {} calls", idle.len()), alone, "ms");
-    report.at_most(TEST, format!("p99 of a good call beside them, {} calls", beside.0.len()), crowded, "ms", (2.0 * alone).max(size.noise));
+    report.at_most(TEST, format!("p99 of a good call beside them, {} calls", beside.0.len()), crowded, "ms", above_noise(2.0 * alone, size.noise));
     report.at_most(TEST, "errors of good clients", errors as f64, "", 0.0);
     report.at_most(TEST, "panics", stand.panics().await, "", 0.0);
 }

@@ -14,6 +14,9 @@ pub struct Stand {
     metrics: SocketAddr,
 }
 
+/// A series that is always there.
+const PANICS: &str = "transom_panics_total";
+
 /// The tool that is called, one of a hundred.
 pub const TOOL: &str = "tool_042";
 
@@ -66,9 +69,18 @@ impl Stand {
         sys::descriptors(self.process.pid())
     }
 
-    /// The text of its metrics.
+    /// The text of its metrics. What cannot be read must not look as if nothing had been counted, so it ends the run.
     pub async fn metrics(&self) -> String {
-        get(self.metrics, "/metrics").await.map(|answer| answer.text()).unwrap_or_default()
+        let mut found = String::new();
+        for _ in 0..3 {
+            match get(self.metrics, "/metrics").await.map(|answer| (answer.status, answer.text())) {
+                Ok((200, text)) if text.contains(&format!("{PANICS} ")) => return text,
+                Ok((status, text)) => found = format!("{status} {}", text.chars().take(300).collect::<String>()),
+                Err(error) => found = error.to_string(),
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("the metrics on {} cannot be read, after three attempts: {found}", self.metrics);
     }
 
     /// One number of its metrics.
@@ -78,7 +90,7 @@ impl Stand {
 
     /// Panics it counted, and one if it is gone.
     pub async fn panics(&mut self) -> f64 {
-        if self.process.has_ended() { 1.0 } else { self.metric("transom_panics_total").await }
+        if self.process.has_ended() { 1.0 } else { self.metric(PANICS).await }
     }
 }
 

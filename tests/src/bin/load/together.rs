@@ -1,7 +1,7 @@
 //! T20: everything that exhausts, at once, within 512 MiB.
 //!
 //! The gateway is in a cgroup of that size, so that it sheds as it would in a container, and is killed if it does not. Where no cgroup can be
-//! made, the peak of resident memory as the kernel keeps it (`VmHWM`) is judged alone.
+//! made, the peak of resident memory as the kernel keeps it (`VmHWM`) is judged alone, which is not enough for CI.
 
 use crate::Size;
 use crate::bodies::amplifying;
@@ -23,6 +23,8 @@ use transom_tests::{Hostile, process, target};
 const TEST: &str = "T20";
 const BOUND: u64 = 512 << 20;
 const LARGE: usize = 4 << 20;
+/// The attacks that are answered one by one, as the tally calls them.
+const KINDS: [&str; 5] = ["body", "head", "session", "stuck", "resets"];
 
 /// What became of attacks: how they were answered, and how often.
 type Tally = Arc<Mutex<BTreeMap<String, usize>>>;
@@ -34,6 +36,9 @@ pub async fn run(report: &mut Report, size: &Size) {
     let mut builder = process().target(&stuck).target(&big).entry(fast_target().await);
     if let Some(cgroup) = &cgroup {
         builder = builder.under(&["sh", "-c", &cgroup.enter(), "sh"]);
+    }
+    if cgroup.is_none() {
+        transom_tests::install::skip("no cgroup can be made here, so T20 does not limit the gateway's memory and judges its peak alone");
     }
     report.note("T20 in a cgroup", cgroup.is_some());
     let mut stand = Stand::start(builder).await;
@@ -94,6 +99,10 @@ pub async fn run(report: &mut Report, size: &Size) {
     let ok = answers.get("200").copied().unwrap_or(0);
     let odd: usize = answers.iter().filter(|(answer, _)| !matches!(answer.as_str(), "200" | "503 1001")).map(|(_, count)| count).sum();
     report.figure(TEST, format!("attacks answered in {} s", size.together.as_secs()), tally.values().sum::<usize>() as f64, "");
+    // An attack that does not take place shows nothing.
+    let of_kind = |kind: &str| tally.iter().filter(|(answer, _)| answer.split(' ').next() == Some(kind)).map(|(_, count)| count).sum::<usize>();
+    let least = KINDS.iter().map(|kind| of_kind(kind)).min().unwrap_or(0);
+    report.at_least(TEST, "answers to the kind of attack that had the fewest", least as f64, "", size.together.as_secs_f64());
     report.at_most(TEST, "resident memory at its peak", mebibytes(stand.peak()), "MiB", mebibytes(BOUND));
     report.at_most(TEST, "restarts and out-of-memory kills", f64::from(u8::from(ended)), "", 0.0);
     report.at_least(TEST, format!("good calls done meanwhile, of {good}"), ok as f64, "", 0.9 * good as f64);

@@ -4,7 +4,7 @@
 mod scene;
 mod traffic;
 
-use crate::report::{Report, Times, mebibytes};
+use crate::report::{Report, Times, above_noise, mebibytes};
 use scene::Scene;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub async fn run(report: &mut Report, time: Duration) {
     scene.rest().await;
     let before = Holds::of(pid);
     let (busy_before, own_before) = (machine_busy(), own_time(pid));
-    let clients = traffic::Clients::connect(scene.stand.address).await;
+    let clients = traffic::Clients::connect(scene.stand.address, scene.editions.clone()).await;
     let (send, mut ended) = tokio::sync::mpsc::unbounded_channel::<Ended>();
     let start = Instant::now();
     let (mut sent, mut next_reload, mut next_death, mut next_line, mut next_look) =
@@ -113,7 +113,7 @@ async fn conclude(
 ) {
     println!();
     report.note("T21 what came of requests", json!(all.outcomes));
-    report.note("T21 registries published", scene.published);
+    report.note("T21 registries published", scene.editions.newest());
     report.note("T21 servers killed", scene.killed);
     let count = |what: &str| all.outcomes.iter().filter(|(name, _)| name.starts_with(what)).map(|(_, count)| *count).sum::<usize>() as f64;
     report.figure(TEST, format!("requests in {:.0} minutes", time.as_secs_f64() / 60.0), sent as f64, "");
@@ -123,21 +123,30 @@ async fn conclude(
     report.at_most(TEST, "doubled: executed more than once", scene.doubled() as f64, "", 0.0);
     report.at_most(TEST, "answers outside the set that is allowed", count("odd"), "", 0.0);
     report.at_most(TEST, format!("calls that met a dead or late server ({} deaths)", scene.killed), count("error"), "", 0.1 * sent as f64);
+    judge_scene(report, scene, time).await;
+    for (kind, what) in [("taken back", "calls taken back by a message, and told so"), ("left", "calls whose client went away")] {
+        report.at_least(TEST, what, count(&format!("cancelled {kind}")), "", 1.0);
+    }
     let later: Vec<(f64, f64)> = memory.iter().copied().filter(|(at, _)| *at >= time.as_secs_f64() / 4.0).collect();
     let slope = slope(&later) * 3600.0;
     // What is left of the start, and one hiccup of the machine, are much of a minute.
     let brief = time < Duration::from_secs(5 * 60);
-    // Half a MiB per hour is a matter of days. In minutes it is what a few pages more or less make of it.
-    report.figure(TEST, "slope of resident memory after the first quarter", slope, "MiB/h");
+    let what = "slope of resident memory after the first quarter";
+    // Half a MiB per hour is what a few pages more or less make of minutes.
+    if time >= Duration::from_secs(60 * 60) {
+        report.at_most(TEST, what, slope, "MiB/h", 0.5);
+    } else {
+        report.figure(TEST, what, slope, "MiB/h");
+    }
     let half = later.len() / 2;
     let median = |part: &[(f64, f64)]| {
         let mut sorted: Vec<f64> = part.iter().map(|(_, value)| *value).collect();
         sorted.sort_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
     };
     let grown = median(later.get(half..).unwrap_or_default()) - median(later.get(..half).unwrap_or_default());
     report.at_most(TEST, "growth of memory between the halves of that time", grown, "MiB", if brief { 2.0 } else { 0.5 });
-    report.figure(TEST, "resident memory at the end of it", later.last().map_or(0.0, |(_, value)| *value), "MiB");
+    report.figure(TEST, "resident memory at the end of it", later.last().map_or(f64::NAN, |(_, value)| *value), "MiB");
     for (what, before, after) in
         [("file descriptors", before.files, after.files), ("threads", before.threads, after.threads), ("children", before.children, after.children)]
     {
@@ -154,7 +163,22 @@ async fn conclude(
     if brief {
         report.figure(TEST, what, last, "ms");
     } else {
-        report.at_most(TEST, what, last, "ms", (factor * first).max(noise));
+        report.at_most(TEST, what, last, "ms", above_noise(factor * first, noise));
+    }
+}
+
+/// Whether registries and deaths were what they were meant to be: one that is not applied, or hits nobody, tries nothing.
+async fn judge_scene(report: &mut Report, scene: &Scene, time: Duration) {
+    let published = scene.editions.newest();
+    report.at_least(TEST, format!("registries that answered, of {published} published"), scene.editions.answered() as f64, "", published as f64);
+    let behind = scene.behind().await;
+    for tool in &behind {
+        println!("      {}", tool.chars().take(300).collect::<String>());
+    }
+    report.at_most(TEST, "virtual tools that do not answer with the newest at the end", behind.len() as f64, "", 0.0);
+    let deaths = (time.as_secs() / DEATH.as_secs()).saturating_sub(2);
+    if deaths > 0 {
+        report.at_least(TEST, "servers killed", scene.killed as f64, "", deaths as f64);
     }
 }
 
@@ -175,7 +199,7 @@ impl Totals {
                 format!("ok {}", one.kind)
             }
             Outcome::Refused => format!("refused {}", one.kind),
-            Outcome::Cancelled => "cancelled".to_owned(),
+            Outcome::Cancelled => format!("cancelled {}", one.kind),
             Outcome::Error(code) => format!("error {code}"),
             Outcome::Mixed(_) => format!("mixed {}", one.kind),
             Outcome::Lost(_) => format!("lost {}", one.kind),
@@ -235,7 +259,7 @@ fn slope(points: &[(f64, f64)]) -> f64 {
     let n = points.len().max(1) as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));
     let (up, down) = points.iter().fold((0.0, 0.0), |(up, down), point| (up + (point.0 - x) * (point.1 - y), down + (point.0 - x).powi(2)));
-    if down > 0.0 { up / down } else { 0.0 }
+    if down > 0.0 { up / down } else { f64::NAN }
 }
 
 /// Seconds of processor time that this machine has spent on anything.

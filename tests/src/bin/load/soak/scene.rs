@@ -4,8 +4,9 @@ use crate::stand::{Stand, get};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use transom_tests::client::{MODERN, connect};
 use transom_tests::process::stdio_entry;
 use transom_tests::target::{Era, Target, Transport, echo};
 use transom_tests::{process, stdio, sys, target, unique};
@@ -13,10 +14,65 @@ use transom_tests::{process, stdio, sys, target, unique};
 /// How often each nonce was executed.
 type Journal = Arc<Mutex<HashMap<String, usize>>>;
 
+/// The virtual tools that every edition of the registry has, and their targets.
+const VIRTUAL: [(&str, &str); 3] = [("virtual_web", "web"), ("virtual_events", "events"), ("virtual_pipe", "pipe")];
+/// An edition may answer for so long after the next one was published. The watcher takes up to three seconds.
+const RELOADED: Duration = Duration::from_secs(5);
+
+/// The editions of the registry, by number.
+#[derive(Clone)]
+pub struct Editions(Arc<Mutex<Vec<Edition>>>);
+
+struct Edition {
+    published: Instant,
+    answered: bool,
+}
+
+impl Editions {
+    fn new() -> Editions {
+        let editions = Editions(Arc::default());
+        editions.add();
+        editions
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<Edition>> {
+        self.0.lock().expect("the editions")
+    }
+
+    /// The number of one more.
+    fn add(&self) -> usize {
+        let mut known = self.known();
+        known.push(Edition { published: Instant::now(), answered: false });
+        known.len() - 1
+    }
+
+    /// The number of the newest, which is how many were published after the first.
+    pub fn newest(&self) -> usize {
+        self.known().len() - 1
+    }
+
+    /// A call that was asked at this time is answered by this edition: whether it may be.
+    pub fn answers(&self, edition: u64, asked: Instant) -> bool {
+        let (mut known, number) = (self.known(), usize::try_from(edition).unwrap_or(usize::MAX));
+        let in_time = known.get(number.saturating_add(1)).is_none_or(|next| asked < next.published + RELOADED);
+        let Some(edition) = known.get_mut(number) else { return false };
+        edition.answered |= in_time;
+        in_time
+    }
+
+    /// How many of those after the first have answered.
+    pub fn answered(&self) -> usize {
+        self.known().iter().skip(1).filter(|edition| edition.answered).count()
+    }
+}
+
 pub struct Scene {
     pub stand: Stand,
-    pub published: usize,
+    pub editions: Editions,
+    /// Servers that were really there to be killed.
     pub killed: usize,
+    /// Whose turn it is.
+    turn: usize,
     servers: [Target; 2],
     journal: Journal,
     stdio_journal: PathBuf,
@@ -53,7 +109,7 @@ fn registry(edition: usize) -> Value {
         })
     };
     // One tool comes and goes, so that lists change.
-    let mut tools = vec![tool("virtual_web", "web"), tool("virtual_events", "events"), tool("virtual_pipe", "pipe")];
+    let mut tools: Vec<Value> = VIRTUAL.iter().map(|(name, target)| tool(name, target)).collect();
     if edition % 2 == 1 {
         tools.push(tool("sometimes", "web"));
     }
@@ -85,39 +141,41 @@ impl Scene {
                 config["policies"] = json!({"defaultTimeout": "20s"});
             });
         let stand = Stand::start(builder).await;
-        Scene { stand, published: 0, killed: 0, servers, journal, stdio_journal, marks, down: None, _folder: folder }
+        Scene { stand, editions: Editions::new(), killed: 0, turn: 0, servers, journal, stdio_journal, marks, down: None, _folder: folder }
     }
 
     /// Puts another edition of the registry in the place of the last one.
     pub fn publish_next(&mut self) {
-        self.published += 1;
+        // Known before it is there: nobody may be answered by an edition that is not.
+        let edition = self.editions.add();
         let (document, new) = (self._folder.path().join("registry.json"), self._folder.path().join("registry.new"));
-        std::fs::write(&new, registry(self.published).to_string()).and_then(|()| std::fs::rename(&new, &document)).expect("a registry is published");
+        std::fs::write(&new, registry(edition).to_string()).and_then(|()| std::fs::rename(&new, &document)).expect("a registry is published");
         // What servers remember for tests is not needed here.
         self.servers.iter().for_each(Target::clear);
     }
 
     /// Kills the next one in turn: a child, or a server, which comes back after two seconds.
     pub fn kill_one(&mut self) {
-        let which = self.killed % 4;
-        self.killed += 1;
-        match which {
+        let which = self.turn % 4;
+        self.turn += 1;
+        let killed = match which {
             0 | 2 => {
                 let child = sys::marked(self.marks.get(which / 2).map_or("", String::as_str))
                     .into_iter()
                     .find(|child| child.parent == self.stand.process.pid());
-                if let Some(child) = child {
-                    sys::signal(child.pid, libc::SIGKILL);
-                }
+                child.is_some_and(|child| sys::signal(child.pid, libc::SIGKILL))
             }
             _ => {
                 let number = which / 2;
-                if let Some(server) = self.servers.get(number) {
+                let server = self.servers.get(number).filter(|_| self.down.is_none());
+                if let Some(server) = server {
                     server.stop();
                     self.down = Some((number, Instant::now()));
                 }
+                server.is_some()
             }
-        }
+        };
+        self.killed += usize::from(killed);
     }
 
     /// Brings back a server that has been down for two seconds.
@@ -155,6 +213,19 @@ impl Scene {
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
+    }
+
+    /// The virtual tools that do not answer with the newest edition, and what they do instead.
+    pub async fn behind(&self) -> Vec<String> {
+        let (client, newest) = (connect(format!("http://{}/mcp", self.stand.address), MODERN).open().await, self.editions.newest());
+        let mut behind = Vec::new();
+        for (tool, _) in VIRTUAL {
+            let reply = client.call(tool, json!({"nonce": unique("last")})).await;
+            if reply.message["result"]["structuredContent"]["edition"] != json!(newest) {
+                behind.push(format!("{tool}, edition {newest}: {} {:?}", reply.raw, reply.lost));
+            }
+        }
+        behind
     }
 
     /// Calls that a server executed more than once.

@@ -1,5 +1,6 @@
 //! Who asks what in a soak, and what each of them may get for an answer.
 
+use super::scene::Editions;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,10 +46,11 @@ struct Shared {
     modern: Vec<Client>,
     oldest: Vec<Client>,
     http: Http,
+    editions: Editions,
 }
 
 impl Clients {
-    pub async fn connect(address: SocketAddr) -> Clients {
+    pub async fn connect(address: SocketAddr, editions: Editions) -> Clients {
         let url = format!("http://{address}/mcp");
         let (mut legacy, mut modern, mut oldest) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..24 {
@@ -58,7 +60,7 @@ impl Clients {
         for _ in 0..4 {
             oldest.push(connect(format!("http://{address}/sse"), "2024-11-05").open_sse().await);
         }
-        Clients { shared: Arc::new(Shared { address, legacy, modern, oldest, http: Http::new() }) }
+        Clients { shared: Arc::new(Shared { address, legacy, modern, oldest, http: Http::new(), editions }) }
     }
 
     /// Begins the request with this number, and tells when it has ended.
@@ -83,9 +85,9 @@ impl Shared {
         let either = if number.is_multiple_of(2) { &legacy } else { &modern };
         let nonce = format!("n{number}");
         match mixed % 100 {
-            0..=19 => ("virtual web", virtual_call(either, "virtual_web", &nonce).await),
-            20..=27 => ("virtual events", virtual_call(either, "virtual_events", &nonce).await),
-            28..=39 => ("virtual pipe", virtual_call(either, "virtual_pipe", &nonce).await),
+            0..=19 => ("virtual web", self.virtual_call(either, "virtual_web", &nonce).await),
+            20..=27 => ("virtual events", self.virtual_call(either, "virtual_events", &nonce).await),
+            28..=39 => ("virtual pipe", self.virtual_call(either, "virtual_pipe", &nonce).await),
             40..=51 => ("plain web", plain_call(either, "web", &nonce).await),
             52..=57 => ("plain events", plain_call(either, "events", &nonce).await),
             58..=67 => ("plain line", plain_call(either, "line", &nonce).await),
@@ -95,12 +97,36 @@ impl Shared {
             88..=92 => ("oldest", plain_call(&oldest, "web", &nonce).await),
             93..=95 => ("stream", stream(&legacy).await),
             96..=97 => ("subscription", subscription(&modern).await),
-            98 => ("cancel", cancel(&legacy, &modern, number).await),
+            98 if number.is_multiple_of(2) => ("left", leave(&modern, &nonce).await),
+            98 => ("taken back", take_back(&legacy, &nonce).await),
             _ => ("hostile", hostile(self.address, number).await),
         }
     }
 
+    async fn virtual_call(&self, client: &Client, tool: &str, nonce: &str) -> Outcome {
+        let asked = Instant::now();
+        let reply = client.call(tool, json!({"nonce": nonce})).await;
+        if let Some(outcome) = failed(&reply) {
+            return outcome;
+        }
+        // What the registry hides and what it leaves out must not come back.
+        if reply.raw.contains("hidden") {
+            return Outcome::Odd(reply.raw);
+        }
+        self.virtual_answer(&reply.message["result"], nonce, asked)
+    }
+
+    /// What a virtual tool answers: what it was called with, and by which edition of the registry.
+    fn virtual_answer(&self, result: &Value, nonce: &str, asked: Instant) -> Outcome {
+        let structured = &result["structuredContent"];
+        match structured["edition"].as_u64() {
+            Some(edition) if self.editions.answers(edition, asked) => same(&structured["nonce"], nonce, result),
+            _ => Outcome::Odd(format!("edition {} is published, and this is the answer: {result}", self.editions.newest())),
+        }
+    }
+
     async fn invoke(&self, nonce: &str) -> Outcome {
+        let asked = Instant::now();
         let url = format!("http://{}/tools/virtual_web/invoke", self.address);
         let headers = [("content-type", "application/json")];
         let response = match self.http.try_send("POST", &url, &headers, json!({"arguments": {"nonce": nonce}}).to_string()).await {
@@ -109,7 +135,7 @@ impl Shared {
         };
         let body = response.json();
         match response.status {
-            200 => same(&body["result"]["structuredContent"]["nonce"], nonce, &body),
+            200 => self.virtual_answer(&body["result"], nonce, asked),
             502..=504 => Outcome::Error(body["error"]["details"]["rpcCode"].as_i64().unwrap_or(0)),
             status => Outcome::Odd(format!("{status} {body}")),
         }
@@ -145,22 +171,14 @@ fn failed(reply: &Reply) -> Option<Outcome> {
     })
 }
 
-async fn virtual_call(client: &Client, tool: &str, nonce: &str) -> Outcome {
-    let reply = client.call(tool, json!({"nonce": nonce})).await;
-    if let Some(outcome) = failed(&reply) {
-        return outcome;
-    }
-    let structured = &reply.message["result"]["structuredContent"];
-    // What the registry hides and what it leaves out must not come back.
-    if reply.raw.contains("hidden") || structured["edition"].as_u64().is_none() {
-        return Outcome::Odd(reply.raw);
-    }
-    same(&structured["nonce"], nonce, &reply.message)
-}
-
 async fn plain_call(client: &Client, server: &str, nonce: &str) -> Outcome {
     let reply = client.call(&format!("{server}_plain"), json!({"nonce": nonce})).await;
-    failed(&reply).unwrap_or_else(|| same(&reply.message["result"]["structuredContent"]["arguments"]["nonce"], nonce, &reply.message))
+    echoed(&reply, nonce)
+}
+
+/// What a tool answers that says what it was called with.
+fn echoed(reply: &Reply, nonce: &str) -> Outcome {
+    failed(reply).unwrap_or_else(|| same(&reply.message["result"]["structuredContent"]["arguments"]["nonce"], nonce, &reply.message))
 }
 
 async fn list(client: &Client) -> Outcome {
@@ -191,23 +209,41 @@ async fn subscription(client: &Client) -> Outcome {
     }
 }
 
-/// A call that is taken back while it runs: by a message in the one era, by going away in the other.
-async fn cancel(legacy: &Client, modern: &Client, number: u64) -> Outcome {
-    let arguments = json!({"nonce": format!("c{number}")});
-    if number.is_multiple_of(2) {
-        let mut running = modern.start_call("web_slow", arguments);
-        let ended = running.reply_within(Duration::from_millis(50)).await;
-        return ended.as_ref().and_then(failed).unwrap_or(Outcome::Cancelled);
+/// How long a call runs before its client wants it no more; it would take ten times as long.
+const CHANGE_OF_MIND: Duration = Duration::from_millis(50);
+/// A reply that was on its way when the call was taken back comes within this time.
+const RACE: Duration = Duration::from_millis(50);
+
+/// A modern call whose client goes away while it runs.
+async fn leave(client: &Client, nonce: &str) -> Outcome {
+    let mut running = client.start_call("web_slow", json!({"nonce": nonce}));
+    match running.reply_within(CHANGE_OF_MIND).await {
+        Some(reply) => echoed(&reply, nonce),
+        None => Outcome::Cancelled,
     }
-    let mut running = legacy.start_call("web_slow", arguments);
-    if let Some(reply) = running.reply_within(Duration::from_millis(50)).await {
-        return failed(&reply).unwrap_or(Outcome::Done);
+}
+
+/// A legacy call that its client takes back by a message while it runs.
+async fn take_back(client: &Client, nonce: &str) -> Outcome {
+    let mut running = client.start_call("web_slow", json!({"nonce": nonce}));
+    if let Some(reply) = running.reply_within(CHANGE_OF_MIND).await {
+        return echoed(&reply, nonce);
     }
-    let id = running.id.clone();
-    legacy.cancel(&id).await;
-    match running.reply_within(Duration::from_secs(30)).await {
+    let (id, taken_back) = (running.id.clone(), Instant::now());
+    // Both at once, so that what is slow is not the look at the clock.
+    let (status, (reply, after)) = tokio::join!(client.cancel(&id), async {
+        let reply = running.reply_within(Duration::from_secs(30)).await;
+        (reply, taken_back.elapsed())
+    });
+    if status != 202 {
+        return Outcome::Odd(format!("a message that takes a call back is answered with {status}"));
+    }
+    match reply {
         Some(reply) if reply.message["error"]["code"] == 1006 => Outcome::Cancelled,
-        Some(reply) => failed(&reply).unwrap_or(Outcome::Done),
+        Some(reply) => match echoed(&reply, nonce) {
+            Outcome::Done if after > RACE => Outcome::Odd(format!("taken back, and done all the same: {}", reply.raw)),
+            outcome => outcome,
+        },
         None => Outcome::Lost("a call that was taken back was not answered".into()),
     }
 }
