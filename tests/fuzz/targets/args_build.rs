@@ -58,8 +58,11 @@ pub fn run(bytes: &[u8]) {
             }
         }
     }
-    let names = hide.as_array().into_iter().flatten().filter_map(Value::as_str).flat_map(|path| path.trim_end_matches("[]").rsplit('.').next());
-    if !names.into_iter().any(|name| is_asked_for_otherwise(&serde_json::from_str(schema).unwrap_or_default(), name)) {
+    let readings = hide.as_array().into_iter().flatten().filter_map(Value::as_str).flat_map(fields::readings);
+    let mut names =
+        readings.filter_map(|path| path.into_iter().rev().find_map(|step| if let Field::Member(name) = step { Some(name) } else { None }));
+    // A backslash protects what follows it, and is no part of the name.
+    if !names.any(|name| is_asked_for_otherwise(&source, &name) || is_asked_for_otherwise(&source, &name.replace('\\', ""))) {
         valid_to_the_source(schema, &sent, &args, &written);
     }
 }

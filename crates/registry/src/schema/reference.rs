@@ -76,6 +76,11 @@ pub(super) fn settled(document: &Document, mut shown: Tree) -> Result<Tree, Cann
         if new.is_empty() {
             break;
         }
+        // A reference within such a part starts there, and what it is to mean would be moved away from it.
+        if has_own_base(document, &shown, true) {
+            let why = "a part has an `$id` of its own, which changes where references lead".to_owned();
+            return Err(CannotShow::NotProven { place: Vec::new(), why });
+        }
         for reference in new.into_iter().map(str::to_owned).collect::<Vec<_>>() {
             let Ok(meant) = document.follow(&reference) else { continue };
             document.spend(size(meant))?;
@@ -91,6 +96,13 @@ pub(super) fn settled(document: &Document, mut shown: Tree) -> Result<Tree, Cann
     }
     drop_unused(&mut shown);
     Ok(shown)
+}
+
+/// Whether a part says where its references start.
+fn has_own_base(document: &Document, schema: &Tree, is_root: bool) -> bool {
+    let Tree::Object(object) = schema else { return false };
+    let says = object.contains_key("$id") || object.contains_key("id") && !document.dialect.modern;
+    (says && !is_root) || children(object).any(|child| has_own_base(document, child, false))
 }
 
 /// Adds a definition under a name that is free; gives the reference to it.
