@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use transom_gateway::config::{RegistryLocation, RegistrySource};
 use transom_gateway::store::{Fetched, Origin, RegistryStore};
 use transom_tests::client::{LEGACY, MODERN, connect};
+use transom_tests::target::echo;
 use transom_tests::*;
 
 fn renamed(name: &str) -> Value {
@@ -106,8 +107,13 @@ fn calls_wanted() -> usize {
     std::env::var("CALLS").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000)
 }
 
+/// Whether the target tells progress of the call with this nonce, `client-call`: of every fourth.
+fn is_told(nonce: &str) -> bool {
+    nonce.rsplit('-').next().and_then(|call| call.parse::<usize>().ok()).is_some_and(|call| call % 4 == 0)
+}
+
 // F8, T2, H1, L11, R-003-28, R-003-52: renamed field, injected value and projection all belong to one version. 200 clients with the same ids and the
-// same progress tokens, four servers and four children behind them.
+// same progress tokens, four servers and four children behind them. Progress comes to the call it is of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_reply_is_explained_by_exactly_one_version() {
     const CLIENTS: usize = 200;
@@ -116,7 +122,20 @@ async fn every_reply_is_explained_by_exactly_one_version() {
     let journal = |number: usize| folder.path().join(format!("t{number}"));
     let definition = json!({"name": "echo", "description": "", "inputSchema": {"type": "object", "properties": {
         "nonce": {"type": "string"}, "stamp": {"type": "string"}, "A": {"type": "string"}, "B": {"type": "string"}}}});
-    let servers: Vec<Target> = (0..TARGETS / 2).map(|number| target(&format!("t{number}")).tool_def(definition.clone())).collect();
+    let server = |number: usize| {
+        let name = format!("t{number}");
+        target(&name).tool_def(definition.clone()).handler("echo", move |arguments, context| {
+            let name = name.clone();
+            async move {
+                if arguments["nonce"].as_str().is_some_and(is_told) {
+                    let progress = json!({"progressToken": context.meta["progressToken"], "progress": 1, "message": arguments["nonce"]});
+                    context.notify("notifications/progress", progress);
+                }
+                Ok(echo(&name, &context.tool, &arguments))
+            }
+        })
+    };
+    let servers: Vec<Target> = (0..TARGETS / 2).map(server).collect();
     // Both letters are there in every version; which one is shown, the projection says.
     let version = |letter: &str| {
         let probe = |number: usize| {
@@ -127,14 +146,15 @@ async fn every_reply_is_explained_by_exactly_one_version() {
                     "stamp": {"type": "string", "sourceField": "$.arguments.stamp"},
                     "letter": {"type": "string", "sourceField": format!("$.arguments.{letter}")}}, "required": ["nonce", "stamp", "letter"]}})
         };
-        json!({"tools": (0..TARGETS).map(probe).collect::<Vec<_>>()})
+        let steps = |number: usize| json!({"name": format!("steps{number}"), "source": {"target": format!("t{number}"), "tool": "progress"}});
+        json!({"tools": (0..TARGETS).map(probe).chain((TARGETS / 2..TARGETS).map(steps)).collect::<Vec<_>>()})
     };
     let mut builder = gateway().registry(&version("A"));
     for number in 0..TARGETS {
         builder = match servers.get(number) {
             Some(server) => builder.target(server),
             None => {
-                let behaviour = json!({"tools": [definition], "journal": journal(number), "lifeSeconds": 3600});
+                let behaviour = json!({"tools": [definition, "progress"], "journal": journal(number), "lifeSeconds": 3600});
                 builder.stdio(&format!("t{number}"), behaviour)
             }
         };
@@ -161,11 +181,11 @@ async fn every_reply_is_explained_by_exactly_one_version() {
         let url = gateway.url("/mcp");
         tokio::spawn(async move {
             let client = connect(url, if number % 2 == 0 { LEGACY } else { MODERN }).open().await;
-            let mut counts = [0usize; 2];
+            let (mut counts, mut stepped, mut progress) = ([0usize; 2], 0, 0);
             for call in 0..each {
                 let nonce = format!("{number}-{call}");
-                let name = format!("probe{}", (number + call) % TARGETS);
-                let params = json!({"name": name, "arguments": {"nonce": nonce}, "_meta": {"progressToken": "same"}});
+                let place = (number + call) % TARGETS;
+                let params = json!({"name": format!("probe{place}"), "arguments": {"nonce": nonce}, "_meta": {"progressToken": "same"}});
                 // Every client counts from zero.
                 let reply = client.exchange(client.message_with_id(json!(call), "tools/call", params), None).await;
                 assert_eq!(reply.message["id"], json!(call), "{}", reply.raw);
@@ -174,20 +194,44 @@ async fn every_reply_is_explained_by_exactly_one_version() {
                 assert_eq!(shaped["stamp"], shaped["letter"], "mixed: {}", reply.raw);
                 assert_eq!(shaped.as_object().map(|object| object.len()), Some(3), "{}", reply.raw);
                 counts[usize::from(shaped["stamp"] == "B")] += 1;
+                let is_child = place >= TARGETS / 2;
+                let told = |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+                let mut own = Vec::new();
+                if is_told(&nonce) && !is_child {
+                    own.push(told(json!({"progressToken": "same", "progress": 1, "message": nonce})));
+                }
+                assert_eq!(reply.notifications, own, "the progress of {nonce} and no other");
+                progress += own.len();
+                if !is_child || !is_told(&nonce) {
+                    continue;
+                }
+                // A child tells progress without a message, so many steps as it is asked for: one of another call would be a step too many.
+                let steps = 1 + (number + call / 4) % 5;
+                let arguments = json!({"nonce": format!("{nonce}-steps"), "n": steps});
+                let params = json!({"name": format!("steps{place}"), "arguments": arguments, "_meta": {"progressToken": "same"}});
+                let id = json!(each + call);
+                let reply = client.exchange(client.message_with_id(id.clone(), "tools/call", params), None).await;
+                assert_eq!((&reply.message["id"], reply.text()), (&id, "done".into()), "{}", reply.raw);
+                let own: Vec<Value> = (0..steps).map(|step| told(json!({"progressToken": "same", "progress": step}))).collect();
+                assert_eq!(reply.notifications, own, "the {steps} steps of {nonce} and no other");
+                stepped += 1;
+                progress += steps;
             }
-            counts
+            (counts, stepped, progress)
         })
     });
-    let mut seen = [0usize; 2];
+    let (mut seen, mut stepped, mut progress) = ([0usize; 2], 0, 0);
     for client in clients.collect::<Vec<_>>() {
-        let counts = client.await.expect("no client fails");
+        let (counts, more_stepped, more_progress) = client.await.expect("no client fails");
         seen[0] += counts[0];
         seen[1] += counts[1];
+        stepped += more_stepped;
+        progress += more_progress;
     }
     over.store(true, Relaxed);
     swapper.await.unwrap();
-    let (sent, ok) = (each * CLIENTS, seen[0] + seen[1]);
-    assert_eq!(ok, sent, "none lost");
+    assert_eq!(seen[0] + seen[1], each * CLIENTS, "none lost");
+    let (sent, ok) = (each * CLIENTS + stepped, seen[0] + seen[1] + stepped);
     let at_servers =
         servers.iter().flat_map(|server| server.calls()).map(|(_, arguments)| arguments["nonce"].as_str().unwrap_or_default().to_owned());
     let at_children = (TARGETS / 2..TARGETS).flat_map(|number| stdio::journal(&journal(number), "call"));
@@ -198,7 +242,8 @@ async fn every_reply_is_explained_by_exactly_one_version() {
     executed.dedup();
     assert_eq!(executed.len(), sent, "each once");
     assert!(seen[0] > 0 && seen[1] > 0, "both versions were seen: {seen:?}");
-    evidence::say(&json!({"sent": sent, "ok": ok, "mixed": 0, "lost": 0, "doubled": 0, "swaps": swaps.load(Relaxed), "byVersion": seen}));
+    let swaps = swaps.load(Relaxed);
+    evidence::say(&json!({"sent": sent, "ok": ok, "mixed": 0, "lost": 0, "doubled": 0, "progress": progress, "swaps": swaps, "byVersion": seen}));
 }
 
 // R-003-27, R-003-30, R-003-32, R-005-9, F2, F4, F5, F10, L6, L7: over HTTP, with the real binary

@@ -85,7 +85,7 @@ fn measure(options: &[&str]) -> i32 {
     let size = Size { seed: number(options, "--seed", 1), times: number(options, "--times", 1.0), short: options.contains(&"--short") };
     // What `make test` has run at its usual size already, and what waits longer than it works.
     let left_out: &[&str] = if size.short { &["T4", "T5", "T13", "T14 names", "T14 clock"] } else { &[] };
-    let only: Option<Vec<&str>> = option(options, "--only").map(|names| names.split(',').collect());
+    let only: Option<Vec<&str>> = option(options, "--only").map(|names| names.split(',').map(str::trim).collect());
     let tests = tests! {
         "T1": parsers::differential,
         "T2": suite::swaps,
@@ -108,6 +108,14 @@ fn measure(options: &[&str]) -> i32 {
         "T15": panics::injected,
         "T16": rings::refused,
     };
+    // `T14` is every test of T14.
+    let is_called = |name: &str, wanted: &str| name == wanted || name.split(' ').next() == Some(wanted);
+    let unknown: Vec<&str> = only.iter().flatten().copied().filter(|wanted| !tests.iter().any(|(name, _)| is_called(name, wanted))).collect();
+    if !unknown.is_empty() {
+        let known: Vec<&str> = tests.iter().map(|(name, _)| *name).collect();
+        eprintln!("--only: no test is called `{}`; there are {}", unknown.join("`, `"), known.join(", "));
+        return 2;
+    }
     // What breaks is told in the table, in a line.
     std::panic::set_hook(Box::new(|_| {}));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
@@ -115,8 +123,7 @@ fn measure(options: &[&str]) -> i32 {
     let mut outcomes: Vec<Outcome> = Vec::new();
     println!("{}", outcome::HEAD);
     for (name, run) in tests {
-        let wanted = |only: &Vec<&str>| only.iter().any(|only| name == *only || name.split(' ').next() == Some(only));
-        if only.as_ref().map_or(left_out.contains(&name), |only| !wanted(only)) {
+        if only.as_ref().map_or(left_out.contains(&name), |only| !only.iter().any(|wanted| is_called(name, wanted))) {
             continue;
         }
         let mut outcome = once(&runtime, name, run, size);
@@ -140,12 +147,16 @@ fn measure(options: &[&str]) -> i32 {
         "short": size.short,
         "leftOut": left_out,
         "seconds": began.elapsed().as_secs_f64().round(),
-        "met": missed.is_empty(),
+        "met": missed.is_empty() && !outcomes.is_empty(),
         "tests": outcomes.iter().map(Outcome::json).collect::<Vec<Value>>(),
     });
     let written = evidence::write("faults.json", &report);
     let place = written.map_or_else(|error| format!("the report could not be written: {error}"), |path| path.display().to_string());
     println!("\n{} tests in {:.0} s, seed {} · {place}", outcomes.len(), began.elapsed().as_secs_f64(), size.seed);
+    if outcomes.is_empty() {
+        println!("nothing ran, so nothing was shown");
+        return 2;
+    }
     if missed.is_empty() {
         println!("every goal met");
         return 0;

@@ -1,7 +1,7 @@
 //! T3: rules change again and again while somebody tries what they forbid.
 
 use crate::Size;
-use crate::network::{echoing, hang_up};
+use crate::network::{echoing, executed, hang_up};
 use crate::outcome::{Counts, Outcome, percentile};
 use crate::stand;
 use crate::traffic::{End, judge};
@@ -112,6 +112,9 @@ pub async fn swaps(size: Size) -> Outcome {
     drop((high, low));
     let reached =
         guarded.calls().iter().filter(|(_, arguments)| arguments["nonce"].as_str().is_some_and(|nonce| nonce.starts_with("denied"))).count();
+    // Who may calls with the same nonce each time.
+    let executed = executed(std::slice::from_ref(&guarded));
+    counts.doubled = executed.iter().filter(|(nonce, times)| *nonce != "high" && **times > 1).count();
     hang_up(&[guarded]);
     let (leaked, after) = stand::leaked(&gateway, &metrics, before, Duration::from_secs(15)).await;
     counts.leaked = leaked;
