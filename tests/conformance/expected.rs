@@ -87,24 +87,50 @@ impl Judged {
 
 /// Compares a run with the same run without a gateway and with what must fail.
 pub fn judge(run: &Verdicts, alone: &Verdicts, expected: &[Failing<'_>]) -> Judged {
-    let mut failures: Vec<(&str, &str, String)> = Vec::new();
+    let mut failures = failed(run);
+    for (key @ (scenario, check), _) in alone.checks.iter().filter(|(_, verdict)| **verdict == Verdict::Passed) {
+        match run.checks.get(key) {
+            None | Some(Verdict::Skipped) => failures.push((scenario, check, "passes without the gateway, and is not made through it".into())),
+            Some(Verdict::Noted) => failures.push((scenario, check, "passes without the gateway, and finds nothing to judge through it".into())),
+            Some(Verdict::Passed | Verdict::Failed(_)) => {}
+        }
+    }
+    weigh(run, failures, |scenario| alone.has_played(scenario), expected)
+}
+
+/// As [`judge`], where there is no such run: what was skipped may have been what mattered, and something has to pass.
+pub fn judge_by_itself(run: &Verdicts, scenario: &str, expected: &[Failing<'_>]) -> Judged {
+    let mut failures = failed(run);
+    let skipped = run.checks.iter().filter(|(_, verdict)| **verdict == Verdict::Skipped);
+    failures.extend(skipped.map(|((scenario, check), _)| (scenario.as_str(), check.as_str(), "is not made".to_owned())));
+    if !run.checks.iter().any(|((of, _), verdict)| of == scenario && *verdict == Verdict::Passed) {
+        failures.push((scenario, "any", "no check of it passes".into()));
+    }
+    weigh(run, failures, |played| played == scenario, expected)
+}
+
+/// A scenario, one of its checks, and what is wrong with it.
+type Failure<'a> = (&'a str, &'a str, String);
+
+fn failed(run: &Verdicts) -> Vec<Failure<'_>> {
+    let mut failures = Vec::new();
     for ((scenario, check), verdict) in &run.checks {
         if let Verdict::Failed(why) = verdict {
-            failures.push((scenario, check, why.clone()));
+            failures.push((scenario.as_str(), check.as_str(), why.clone()));
         }
     }
-    for (key @ (scenario, check), verdict) in &alone.checks {
-        if *verdict == Verdict::Passed && matches!(run.checks.get(key), None | Some(Verdict::Skipped)) {
-            failures.push((scenario, check, "passes without the gateway, and is not made through it".into()));
-        }
-    }
+    failures
+}
+
+/// Tells failures that were expected from others, and finds those that were expected and did not come.
+fn weigh(run: &Verdicts, failures: Vec<Failure<'_>>, is_played: impl Fn(&str) -> bool, expected: &[Failing<'_>]) -> Judged {
     let is_expected = |scenario: &str, check: &str| {
         expected.iter().any(|failing| failing.scenario == scenario && failing.checks.as_ref().is_none_or(|checks| checks.contains(&check)))
     };
     let (known, new): (Vec<_>, Vec<_>) = failures.iter().partition(|(scenario, check, _)| is_expected(scenario, check));
     let mut faults: Vec<String> = new.iter().map(|(scenario, check, why)| format!("{scenario}: {check}: {why}")).collect();
     // A scenario that belongs to another suite is not missed here: whether it was played at all, `never_played` asks.
-    for Failing { scenario, checks } in expected.iter().filter(|failing| alone.has_played(failing.scenario)) {
+    for Failing { scenario, checks } in expected.iter().filter(|failing| is_played(failing.scenario)) {
         let failed = |check: Option<&str>| known.iter().any(|(name, id, _)| name == scenario && check.is_none_or(|check| check == *id));
         let passing: Vec<String> = match checks {
             None if failed(None) => Vec::new(),
@@ -130,14 +156,36 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_fails_is_skipped_or_is_gone_is_a_fault_and_one_that_has_nothing_to_judge_is_none() {
+    fn a_check_that_fails_is_skipped_is_gone_or_finds_nothing_to_judge_is_a_fault() {
         let alone = run(&[("s", "c", Verdict::Passed)]);
         let cases =
-            [(Some(Verdict::Failed("no".into())), 1), (Some(Verdict::Skipped), 1), (None, 1), (Some(Verdict::Noted), 0), (Some(Verdict::Passed), 0)];
+            [(Some(Verdict::Failed("no".into())), 1), (Some(Verdict::Skipped), 1), (None, 1), (Some(Verdict::Noted), 1), (Some(Verdict::Passed), 0)];
         for (verdict, faults) in cases {
             let through = verdict.iter().map(|verdict| ("s", "c", verdict.clone())).collect::<Vec<_>>();
             assert_eq!(judge(&run(&through), &alone, &[]).faults.len(), faults, "{verdict:?}");
+            assert!(judge(&run(&through), &alone, &failing("s")).faults.len() == 1 - faults, "{verdict:?}, and expected to fail");
         }
+        // What has nothing to judge without a gateway needs none through it.
+        let alone = run(&[("s", "c", Verdict::Noted)]);
+        assert!(judge(&alone, &alone, &[]).faults.is_empty());
+    }
+
+    #[test]
+    fn a_scenario_judged_by_itself_has_a_check_that_passes_and_none_that_is_skipped() {
+        type Checks<'c> = &'c [(&'c str, &'c str, Verdict)];
+        let cases: [(Checks<'_>, usize); 6] = [
+            (&[("s", "c", Verdict::Passed)], 0),
+            (&[("s", "c", Verdict::Passed), ("s", "d", Verdict::Noted)], 0),
+            (&[("s", "c", Verdict::Passed), ("s", "d", Verdict::Skipped)], 1),
+            (&[("s", "c", Verdict::Passed), ("s", "d", Verdict::Failed("no".into()))], 1),
+            (&[("s", "c", Verdict::Noted)], 1),
+            (&[("other", "c", Verdict::Passed)], 1),
+        ];
+        for (checks, faults) in cases {
+            let judged = judge_by_itself(&run(checks), "s", &[]);
+            assert_eq!(judged.faults.len(), faults, "{checks:?}: {:?}", judged.faults);
+        }
+        assert_eq!(judge_by_itself(&run(&[("s", "c", Verdict::Passed)]), "s", &failing("s")).faults.len(), 1, "expected to fail, and passes");
     }
 
     #[test]

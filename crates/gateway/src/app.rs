@@ -9,7 +9,7 @@ use crate::listener::lanes::Lanes;
 use crate::listener::legacy_sse::LegacySse;
 use crate::listener::mcp::Endpoint;
 use crate::listener::tls::Tls;
-use crate::listener::{Closing, serve};
+use crate::listener::{Closing, Room, serve};
 use crate::runtime::{Runtime, target_names};
 use crate::seal::Seal;
 use crate::side::{Side, Which};
@@ -269,13 +269,14 @@ impl Bound {
         let metrics = side(Which::Metrics, self.addresses[2]);
         // Until everything has drained: what runs on a lane ends with it.
         let lanes = Lanes::start();
-        let main = tokio::spawn(serve(self.main, lanes.clone(), edge, self.tls, closing.clone()));
+        let room = Room::measured();
+        let main = tokio::spawn(serve(self.main, room.main, lanes.clone(), edge, self.tls, closing.clone()));
         // The side listeners stay up through the drain, so that probes see it; they end with the process.
         let (_keep, never) = watch::channel(false);
         let aside = |alive| Closing { signal: never.clone(), alive };
         let (side_alive, _side_gone) = mpsc::channel(1);
-        tokio::spawn(serve(self.admin, Lanes::shared(), admin, None, aside(side_alive.clone())));
-        tokio::spawn(serve(self.metrics, Lanes::shared(), metrics, None, aside(side_alive)));
+        tokio::spawn(serve(self.admin, room.aside.clone(), Lanes::shared(), admin, None, aside(side_alive.clone())));
+        tokio::spawn(serve(self.metrics, room.aside, Lanes::shared(), metrics, None, aside(side_alive)));
 
         shutdown.await;
 

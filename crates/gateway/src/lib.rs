@@ -5,6 +5,7 @@
 pub mod abilities;
 pub mod admin;
 pub mod app;
+pub mod aside;
 pub mod authenticate;
 pub mod authorize;
 pub mod bridge;

@@ -1,5 +1,6 @@
 //! What the stages and surfaces share: the current generation, sessions, streams, targets, counters.
 
+use crate::aside;
 use crate::authenticate::InForce;
 use crate::authorize::{Policy, Sight, Viewer};
 use crate::config::{Config, Discovery, Naming, Readiness};
@@ -322,12 +323,12 @@ impl Runtime {
             built_from = Some(print);
             number += 1;
             // Thousands of virtual tools take a while to bind; requests go on meanwhile.
-            let built = tokio::task::spawn_blocking(move || {
+            let built = aside::run("generation", move || {
                 let previous = this.generation.load_full();
                 let next = Generation::build(number, material, &mut names, Some(&previous), &|tool| this.metrics.tool(tool));
                 (next, names)
             });
-            let Ok((next, back)) = built.await else {
+            let Ok(Some((next, back))) = built.await else {
                 tracing::error!("a generation could not be built; the old one stays");
                 names = Names::default();
                 self.something_changed(&mut registry_changes).await;

@@ -30,6 +30,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 pub use crate::listener::connection::Ends;
 
 const CONNECTIONS: usize = 25_000;
+/// The most on the admin and metrics listeners together.
+const CONNECTIONS_ASIDE: usize = 1_024;
 /// Files that connections of clients may not take.
 const RESERVED_FILES: usize = 64;
 const FEWEST: usize = 16;
@@ -57,9 +59,15 @@ pub struct Closing {
 }
 
 /// Accepts connections until told to finish.
-pub async fn serve<H: Handler>(listener: TcpListener, lanes: Lanes, handler: Arc<H>, tls: Option<Arc<tls::Tls>>, mut closing: Closing) {
+pub async fn serve<H: Handler>(
+    listener: TcpListener,
+    room: Arc<Semaphore>,
+    lanes: Lanes,
+    handler: Arc<H>,
+    tls: Option<Arc<tls::Tls>>,
+    mut closing: Closing,
+) {
     let protocols = Arc::new(Protocols::new(tokio::runtime::Handle::current()));
-    let room = Arc::new(Semaphore::new(connections()));
     let full = Sampler::default();
     let mut pause = FIRST_PAUSE;
     loop {
@@ -99,9 +107,21 @@ pub async fn serve<H: Handler>(listener: TcpListener, lanes: Lanes, handler: Arc
     }
 }
 
-/// How many connections there may be: some files are kept for targets, logs and whatever else a request needs.
-fn connections() -> usize {
-    transom_upstream::file_limit().map_or(CONNECTIONS, |files| files.saturating_sub(RESERVED_FILES).clamp(FEWEST, CONNECTIONS))
+/// How many connections there may be.
+pub struct Room {
+    /// On the main listener.
+    pub main: Arc<Semaphore>,
+    /// On all others together: whoever crowds the one must not keep a scraper from the other.
+    pub aside: Arc<Semaphore>,
+}
+
+impl Room {
+    /// As much as there are files for. Some are kept for targets, logs and whatever else a request needs, however many listeners there are.
+    pub fn measured() -> Room {
+        let all = transom_upstream::file_limit().map_or(usize::MAX, |files| files.saturating_sub(RESERVED_FILES)).max(FEWEST);
+        let aside = (all / 8).min(CONNECTIONS_ASIDE);
+        Room { main: Arc::new(Semaphore::new((all - aside).min(CONNECTIONS))), aside: Arc::new(Semaphore::new(aside)) }
+    }
 }
 
 async fn connection<H: Handler>(stream: TcpStream, protocols: Arc<Protocols>, handler: Arc<H>, tls: Option<Arc<tls::Tls>>, closing: Closing) {

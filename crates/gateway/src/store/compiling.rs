@@ -4,6 +4,7 @@
 
 use super::documents::{Documents, Fetched};
 use super::{Loaded, Origin, Rejected};
+use crate::aside;
 use crate::config::{OwnTools, Reading, Surroundings};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,9 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use transom_registry::template::Environment;
 use transom_registry::{Options, Plan, Problem, compile};
-
-/// Nested JSONPaths are parsed by recursion; see security.md 0.4.
-const STACK: usize = 8 << 20;
 
 /// All that decides what the documents mean, besides their texts and the values behind placeholders.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,13 +65,8 @@ pub(super) struct Fit {
 impl Job {
     /// Does it on a thread of its own; the future may be dropped, the thread ends by itself.
     pub async fn run(self) -> Verdict {
-        let (done, verdict) = tokio::sync::oneshot::channel();
-        let spawned = std::thread::Builder::new().name("registry-compile".into()).stack_size(STACK).spawn(move || {
-            let _ = done.send(self.decide());
-        });
-        match spawned {
-            // The sender is dropped without a word only if the compiler panicked.
-            Ok(_) => verdict.await.unwrap_or_else(|_| Verdict::Unfit(Rejected::broken())),
+        match aside::run("registry-compile", move || self.decide()).await {
+            Ok(verdict) => verdict.unwrap_or_else(|| Verdict::Unfit(Rejected::broken())),
             Err(error) => Verdict::Unfit(Rejected::because(format!("the registry cannot be compiled: no thread for it: {error}"))),
         }
     }
@@ -81,7 +74,7 @@ impl Job {
     /// The same for a caller who can wait.
     pub fn run_blocking(self) -> Verdict {
         std::thread::scope(|scope| {
-            match std::thread::Builder::new().name("registry-compile".into()).stack_size(STACK).spawn_scoped(scope, move || self.decide()) {
+            match std::thread::Builder::new().name("registry-compile".into()).stack_size(aside::STACK).spawn_scoped(scope, move || self.decide()) {
                 Ok(thread) => thread.join().unwrap_or_else(|_| Verdict::Unfit(Rejected::broken())),
                 Err(error) => Verdict::Unfit(Rejected::because(format!("the registry cannot be compiled: no thread for it: {error}"))),
             }

@@ -82,8 +82,9 @@ async fn compile(run: &Run, report: &mut Report) {
     others.push(server("plain", 10).await);
     let gateway = proc::gateway(&run.this, &Setup::over_http(&others).with_registry(of(0))).await.0;
     let ask = Ask::call(Era::Legacy, &[tool("plain", 5)]);
-    // As many as leave the gateway something to spare; a queue's length is not what is asked here.
-    let load = Load { connections: 4, time: run.load.time.max(Duration::from_secs(3)) };
+    // As many as leave the machine something to spare: where all of it is taken, whatever takes a part of it makes the rest wait, and the length of
+    // a queue is not what is asked here.
+    let load = Load { connections: 16, time: run.load.time.max(Duration::from_secs(3)), pause: Duration::from_millis(5) };
     let mut quiet = load.run(&gateway, &ask).await;
     let (mut took, mut busy, mut seen) = (Vec::new(), Sample::default(), true);
     for version in 1..=run.rounds {
