@@ -58,5 +58,5 @@ pub use marked::{dismiss_guard, set_guard, stand_guard};
 pub use outbox::{FromTarget, Outbox};
 pub use spec::{ChildLimits, ClientTls, EraChoice, Secret, Sessions, TargetSpec, Transport};
 pub use state::{Capabilities, Item, Offer, Status, TargetState};
-pub use sys::{file_limit, give_way, harden_process, keep_pages_small, raise_file_limit};
+pub use sys::{file_limit, give_way, harden_process, keep_pages_small, raise_file_limit, take_short_turns};
 pub use target::{Host, Target};

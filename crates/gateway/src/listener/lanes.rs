@@ -68,6 +68,8 @@ impl Lane {
         let handle = runtime.handle().clone();
         let (running, ended) = oneshot::channel::<()>();
         std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || {
+            // Whoever compiles a registry must not make a request wait for its turn.
+            transom_upstream::take_short_turns();
             // The threads of other runtimes are lane 0.
             transom_upstream::lane::enter(number + 1);
             let _ended = runtime.block_on(ended);
