@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         ["stdio-server"] => backend::serve_stdio(),
         ["bare-http", to] => bare::run(bare::To::Http(address(to))),
         ["bare-pipe"] => bare::run(bare::To::Pipe),
+        ["busy"] => footprint::keep_busy(),
         options => return measure(options),
     }
     ExitCode::SUCCESS
@@ -78,7 +79,9 @@ fn measure(options: &[&str]) -> ExitCode {
         slack: 1.0 + number("--slack", 0) as f64 / 100.0,
         only: value("--only").unwrap_or_default().to_owned(),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    // Servers and load are on time, as far as that goes: whoever waits for a turn here would count as held up by the gateway.
+    let threads = tokio::runtime::Builder::new_multi_thread().enable_all().on_thread_start(transom_upstream::take_short_turns).build();
+    let runtime = threads.expect("a runtime");
     runtime.block_on(async {
         let mut report = Report::default();
         rows::measure(&run, &mut report).await;
