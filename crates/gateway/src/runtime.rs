@@ -335,8 +335,10 @@ impl Runtime {
                 continue;
             };
             names = back;
-            told = report(&next, told);
-            self.metrics.generation(&next);
+            told = aside::within(|| {
+                self.metrics.generation(&next);
+                report(&next, told)
+            });
             if let Ok(mut at) = self.loaded_at.lock() {
                 *at = SystemTime::now();
             }
@@ -408,7 +410,7 @@ impl Runtime {
 
     /// Tells each stream what changed for whoever reads it. Gives what changed altogether.
     async fn tell(self: &Arc<Self>, old: &Arc<Told>, new: &Arc<Told>) -> ToolChanged {
-        let (changed, event) = crate::changes::between(&Sight::everything(&old.generation), &Sight::everything(&new.generation));
+        let (changed, event) = aside::within(|| crate::changes::between(&Sight::everything(&old.generation), &Sight::everything(&new.generation)));
         let discovers = old.generation.discovers() || new.generation.discovers();
         if old.policy.allows_all() && new.policy.allows_all() && !discovers {
             if changed != crate::hub::Changed::default() {

@@ -80,6 +80,7 @@ pub(crate) fn watch_at(paths: Vec<PathBuf>, pace: Pace) -> std::io::Result<Chang
     eyes.look_at(&paths);
     let stopped = Arc::clone(&stop);
     std::thread::Builder::new().name("file-watch".into()).spawn(move || {
+        transom_upstream::give_way();
         loop {
             // Timeout or event: look either way.
             let wait = if files.some_are_away() { pace.poll.min(AWAY) } else { pace.poll };

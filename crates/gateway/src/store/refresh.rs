@@ -7,6 +7,7 @@ use super::client::{Answer, FetchError, RegistryClient};
 use super::compiling::Verdict;
 use super::documents::Fetched;
 use super::{Cache, Good, Loaded, Origin, Outcome, RegistryStore, Rejected, Source, Words, is_configured, meaning};
+use crate::aside;
 use crate::config::{Config, OnStart, RegistryLocation};
 use crate::metrics::Reload;
 use crate::watch::{Changes, watch_at};
@@ -311,7 +312,7 @@ impl RegistryStore {
                 }
                 return complaint.map_or(Ok(Outcome::Unchanged), Err);
             }
-            match self.conclude(verdict, origin, Words::OfAllSources) {
+            match aside::within(|| self.conclude(verdict, origin, Words::OfAllSources)) {
                 Ok(outcome) => {
                     self.went_live(candidates.into_iter().map(|candidate| (candidate.document, candidate.cached)), &complaint);
                     if origin == Origin::Source {
@@ -380,8 +381,8 @@ impl RegistryStore {
         if documents.is_empty() {
             return;
         }
-        let written = tokio::task::spawn_blocking(move || cache.write(&documents)).await;
-        if let Ok(Err(error)) = written {
+        let written = aside::run("registry-cache", move || cache.write(&documents)).await;
+        if let Ok(Some(Err(error))) = written {
             tracing::warn!(%error, "the last known good registry cannot be kept; a restart during an outage of the registry will fail");
         }
     }
