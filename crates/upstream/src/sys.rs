@@ -13,11 +13,11 @@ pub fn harden_process() {
     }
 }
 
-/// From now on this thread gives way to others of ours: where there is not enough time for all it gets a third of what they get.
+/// From now on this thread gives way to others of ours: where there is not enough time for all it gets half of what they get.
 pub fn give_way() {
     // SAFETY: takes integers, touches no memory of ours. Of the calling thread alone, as Linux has it.
     unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, 5);
+        libc::setpriority(libc::PRIO_PROCESS, 0, 3);
     }
 }
 

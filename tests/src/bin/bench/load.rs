@@ -67,11 +67,10 @@ impl Ask {
     }
 }
 
+#[derive(Clone, Copy)]
 pub struct Load {
     pub connections: usize,
     pub time: Duration,
-    /// Between an answer and the next request.
-    pub pause: Duration,
 }
 
 /// What a proxy did under load.
@@ -125,16 +124,16 @@ impl Load {
         for number in 0..self.connections {
             connections.push(Connection::open(proxy.address, ask, number).await);
         }
-        let (connections, _) = drive(connections, self.time / 5, self.pause).await;
+        let (connections, _) = drive(connections, self.time / 5).await;
         let before = proxy.cpu();
-        let (done, calls) = drive(connections, self.time, self.pause).await;
+        let (done, calls) = drive(connections, self.time).await;
         let cpu = proxy.cpu() - before;
         drop(done);
         Sample { cpu, calls }
     }
 }
 
-async fn drive(connections: Vec<Connection>, time: Duration, pause: Duration) -> (Vec<Connection>, Vec<Call>) {
+async fn drive(connections: Vec<Connection>, time: Duration) -> (Vec<Connection>, Vec<Call>) {
     let mut tasks = JoinSet::new();
     for mut connection in connections {
         tasks.spawn(async move {
@@ -143,9 +142,6 @@ async fn drive(connections: Vec<Connection>, time: Duration, pause: Duration) ->
                 let asked = Instant::now();
                 connection.ask().await;
                 calls.push(Call { asked, took: asked.elapsed() });
-                if !pause.is_zero() {
-                    tokio::time::sleep(pause).await;
-                }
             }
             (connection, calls)
         });
