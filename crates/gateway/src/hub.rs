@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 use transom_protocol::json::{Json, Key};
 use transom_protocol::{Id, meta, write};
+use transom_registry::mask::Mask;
 use transom_upstream::SessionKey;
 
 const QUEUE: usize = 64;
@@ -322,21 +323,23 @@ impl Hub {
     }
 
     /// A target's resource changed: whoever asked hears it, and nobody else, under the URI that is `exposed`.
-    pub fn resource_updated(&self, target: &str, params: &Bytes, exposed: impl FnOnce(&str) -> String) {
+    pub fn resource_updated(&self, target: &str, params: &Bytes, mask: Option<&Mask>, exposed: impl FnOnce(&str) -> String) {
         let Ok(text) = std::str::from_utf8(params) else { return };
         let params = Json::trusted(text);
         let Some(source) = params.get("uri").and_then(Json::string) else { return };
-        let Ok(mut inner) = self.inner.lock() else { return };
-        let watchers: HashSet<Watcher> = inner
-            .watched
-            .iter()
-            .filter(|((of, watched), _)| of == target && is_part_of(&source, watched))
-            .flat_map(|(_, watchers)| watchers.keys().copied())
-            .collect();
+        let watchers: HashSet<Watcher> = {
+            let Ok(inner) = self.inner.lock() else { return };
+            let watched = inner.watched.iter().filter(|((of, watched), _)| of == target && is_part_of(&source, watched));
+            watched.flat_map(|(_, watchers)| watchers.keys().copied()).collect()
+        };
         if watchers.is_empty() {
             return;
         }
+        // Without the lock: it is held against templates, and the rest is searched for secrets.
         let exposed = write::quoted(&exposed(&source));
+        let clean = mask.and_then(|mask| mask.json(text));
+        let params = Json::trusted(clean.as_deref().unwrap_or(text));
+        let Ok(mut inner) = self.inner.lock() else { return };
         let mut slow = Vec::new();
         for watcher in watchers {
             let id = match watcher {

@@ -2,8 +2,13 @@
 
 use crate::generation::Generation;
 use bytes::Bytes;
+use std::collections::HashMap;
 use transom_protocol::json::{Json, Key, Kind};
+use transom_protocol::uri;
 use transom_protocol::write::{self, Edit};
+
+/// So many URIs of one result are held against templates, which takes time for each; further ones are encoded as a whole.
+const LOOKED_UP: usize = 64;
 
 /// A `resources/read` result whose `contents[].uri` are the URIs clients know.
 pub fn exposed_contents(generation: &Generation, target: &str, result: &Bytes) -> Bytes {
@@ -11,22 +16,30 @@ pub fn exposed_contents(generation: &Generation, target: &str, result: &Bytes) -
     let object = Json::trusted(text);
     let Some(contents) = object.get("contents").filter(|contents| contents.kind() == Kind::Array) else { return result.clone() };
     let mut list = Vec::with_capacity(contents.raw().len() + 64);
+    let mut known: HashMap<String, String> = HashMap::new();
     list.push(b'[');
     for (at, item) in contents.elements().enumerate() {
         if at > 0 {
             list.push(b',');
         }
-        list.extend_from_slice(&exposed_uri(generation, target, item));
+        let Some(own) = item.get("uri").and_then(Json::string) else {
+            list.extend_from_slice(item.raw().as_bytes());
+            continue;
+        };
+        let uri = match known.get(&*own) {
+            Some(uri) => uri.clone(),
+            None if known.len() < LOOKED_UP => {
+                let uri = write::quoted(&generation.expose_uri(target, &own));
+                known.insert(own.into_owned(), uri.clone());
+                uri
+            }
+            None => write::quoted(&uri::exposed(target, &own)),
+        };
+        let edit = |key: Key<'_>, _: Json<'_>| if key.is("uri") { Edit::Set(uri.as_bytes()) } else { Edit::Keep };
+        list.extend_from_slice(&write::edited(item, edit, &[]));
     }
     list.push(b']');
     write::edited(object, |key: Key<'_>, _| if key.is("contents") { Edit::Set(&list) } else { Edit::Keep }, &[]).into()
-}
-
-/// An object whose `uri` is the URI clients know.
-pub fn exposed_uri(generation: &Generation, target: &str, object: Json<'_>) -> Vec<u8> {
-    let uri = object.get("uri").and_then(Json::string).map(|uri| write::quoted(&generation.expose_uri(target, &uri)));
-    let Some(uri) = uri else { return object.raw().as_bytes().to_vec() };
-    write::edited(object, |key: Key<'_>, _| if key.is("uri") { Edit::Set(uri.as_bytes()) } else { Edit::Keep }, &[])
 }
 
 #[cfg(test)]

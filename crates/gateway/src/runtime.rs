@@ -31,6 +31,8 @@ use transom_upstream::{Host, SessionKey, Target, TargetSpec};
 
 /// How long the first generation waits for targets that are still connecting.
 const FIRST: Duration = Duration::from_secs(5);
+/// When a generation that could not be built is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
 /// The most requests at once.
 const IN_FLIGHT: usize = 10_000;
 /// The most bytes of requests at once.
@@ -134,7 +136,8 @@ impl Host for Wake {
     fn resource_updated(&self, target: &str, params: Bytes) {
         let Some(runtime) = self.runtime.upgrade() else { return };
         let generation = runtime.generation.load();
-        self.hub.resource_updated(target, &params, |uri| generation.expose_uri(target, uri));
+        let mask = generation.mask(target).map(|mask| &**mask);
+        self.hub.resource_updated(target, &params, mask, |uri| generation.expose_uri(target, uri));
     }
 
     fn task_status(&self, target: &str, params: Bytes) {
@@ -320,25 +323,24 @@ impl Runtime {
                 self.something_changed(&mut registry_changes).await;
                 continue;
             }
-            built_from = Some(print);
             number += 1;
+            let told_before = std::mem::take(&mut told);
             // Thousands of virtual tools take a while to bind; requests go on meanwhile.
             let built = aside::run("generation", move || {
                 let previous = this.generation.load_full();
                 let next = Generation::build(number, material, &mut names, Some(&previous), &|tool| this.metrics.tool(tool));
-                (next, names)
+                this.metrics.generation(&next);
+                let told = report(&next, told_before);
+                (next, names, told)
             });
-            let Ok(Some((next, back))) = built.await else {
+            let Ok(Some((next, back, now_told))) = built.await else {
                 tracing::error!("a generation could not be built; the old one stays");
                 names = Names::default();
-                self.something_changed(&mut registry_changes).await;
+                // Whatever was missing for it may be there again, and nobody else will ask.
+                let _ = tokio::time::timeout(AGAIN, self.something_changed(&mut registry_changes)).await;
                 continue;
             };
-            names = back;
-            told = aside::within(|| {
-                self.metrics.generation(&next);
-                report(&next, told)
-            });
+            (names, told, built_from) = (back, now_told, Some(print));
             if let Ok(mut at) = self.loaded_at.lock() {
                 *at = SystemTime::now();
             }
@@ -381,7 +383,7 @@ impl Runtime {
                 continue;
             }
             let event = self.tell(&told, &current).await;
-            told = current;
+            let old = std::mem::replace(&mut told, current);
             warned = self.warn_of_names(&told, warned);
             if event != (ToolChanged { generation: event.generation, ..ToolChanged::default() }) {
                 tracing::info!(
@@ -393,7 +395,9 @@ impl Runtime {
                     "tools changed"
                 );
             }
-            self.told.send_replace(told.clone());
+            drop(self.told.send_replace(told.clone()));
+            // Nobody may need that generation any more, and thousands of tools take a while to go.
+            let _gone = aside::run("generation-end", move || drop(old)).await;
             tokio::time::sleep(Duration::from_millis(900)).await;
         }
     }
@@ -410,7 +414,11 @@ impl Runtime {
 
     /// Tells each stream what changed for whoever reads it. Gives what changed altogether.
     async fn tell(self: &Arc<Self>, old: &Arc<Told>, new: &Arc<Told>) -> ToolChanged {
-        let (changed, event) = aside::within(|| crate::changes::between(&Sight::everything(&old.generation), &Sight::everything(&new.generation)));
+        let compare = |old: &Told, new: &Told| crate::changes::between(&Sight::everything(&old.generation), &Sight::everything(&new.generation));
+        let both = (old.clone(), new.clone());
+        // Without a thread for it, here.
+        let compared = aside::run("changes", move || compare(&both.0, &both.1)).await.ok().flatten();
+        let (changed, event) = compared.unwrap_or_else(|| compare(old, new));
         let discovers = old.generation.discovers() || new.generation.discovers();
         if old.policy.allows_all() && new.policy.allows_all() && !discovers {
             if changed != crate::hub::Changed::default() {

@@ -534,7 +534,7 @@ impl<'t> Iterator for Elements<'t> {
 }
 
 /// The first value of checked text, past white space and a comma, and what follows it.
-fn first_value(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn first_value(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches([' ', '\t', '\n', '\r', ',']);
     let bytes = text.as_bytes();
     let end = match bytes.first()? {

@@ -1,7 +1,7 @@
 //! A tree for JSON that must be changed: schemas, documents, arguments. It keeps what text keeps, so that what is not
 //! changed is written as it was read, white space aside.
 
-use crate::text::{Json, Kind};
+use crate::text::{Json, Kind, first_value};
 use crate::write;
 use std::fmt;
 
@@ -29,16 +29,58 @@ pub struct Object(Vec<(String, Tree)>);
 impl From<Json<'_>> for Tree {
     /// Reads checked text; its depth is bounded by the check.
     fn from(json: Json<'_>) -> Tree {
-        match json.kind() {
-            Kind::Object => Tree::Object(json.members().map(|(key, value)| (key.text().into_owned(), Tree::from(value))).collect()),
-            Kind::Array => Tree::Array(json.elements().map(Tree::from).collect()),
-            Kind::String => Tree::String(json.string().unwrap_or_default().into_owned()),
-            Kind::Number => Tree::Number(json.raw().into()),
-            Kind::Bool => Tree::Bool(json.raw() == "true"),
-            Kind::Null => Tree::Null,
+        read(json.raw()).map_or(Tree::Null, |(tree, _)| tree)
+    }
+}
+
+/// The first value of a checked text, and what follows it. Each byte is read once: who looks for the end of a container first, and then into it,
+/// reads what is deepest most often.
+fn read(text: &str) -> Option<(Tree, &str)> {
+    let text = text.trim_start_matches(BETWEEN);
+    match text.as_bytes().first()? {
+        b'{' => {
+            let mut members = Vec::new();
+            let mut rest = text.get(1..)?;
+            loop {
+                rest = rest.trim_start_matches(BETWEEN);
+                if let Some(rest) = rest.strip_prefix('}') {
+                    return Some((Tree::Object(members.into_iter().collect()), rest));
+                }
+                let (key, after) = first_value(rest)?;
+                let (value, after) = read(after.trim_start_matches(BETWEEN).strip_prefix(':')?)?;
+                members.push((Json::trusted(key).string()?.into_owned(), value));
+                rest = after;
+            }
+        }
+        b'[' => {
+            let mut elements = Vec::new();
+            let mut rest = text.get(1..)?;
+            loop {
+                rest = rest.trim_start_matches(BETWEEN);
+                if let Some(rest) = rest.strip_prefix(']') {
+                    return Some((Tree::Array(elements), rest));
+                }
+                let (value, after) = read(rest)?;
+                elements.push(value);
+                rest = after;
+            }
+        }
+        _ => {
+            let (raw, rest) = first_value(text).filter(|(raw, _)| !raw.is_empty())?;
+            let json = Json::trusted(raw);
+            let tree = match json.kind() {
+                Kind::String => Tree::String(json.string().unwrap_or_default().into_owned()),
+                Kind::Number => Tree::Number(raw.into()),
+                Kind::Bool => Tree::Bool(raw == "true"),
+                _ => Tree::Null,
+            };
+            Some((tree, rest))
         }
     }
 }
+
+/// What may stand between values.
+const BETWEEN: [char; 5] = [' ', '\t', '\n', '\r', ','];
 
 impl From<&str> for Tree {
     fn from(text: &str) -> Tree {
@@ -115,6 +157,13 @@ impl Tree {
         }
     }
 
+    /// It as compact JSON.
+    pub fn to_json(&self) -> String {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        String::from_utf8(out).unwrap_or_default()
+    }
+
     /// Writes it compactly.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
@@ -152,9 +201,7 @@ impl Tree {
 impl fmt::Display for Tree {
     /// Compact JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = Vec::new();
-        self.write(&mut out);
-        f.write_str(&String::from_utf8_lossy(&out))
+        f.write_str(&self.to_json())
     }
 }
 

@@ -8,7 +8,10 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut start = 0;
     let bytes = text.as_bytes();
-    for (at, &byte) in bytes.iter().enumerate() {
+    // Most texts have nothing to escape, which is seen many bytes at a time.
+    let spelled_as_read = bytes.chunks(32).all(|chunk| !chunk.iter().fold(false, |any, byte| any | matches!(byte, 0..=0x1f | b'"' | b'\\')));
+    let looked_at = if spelled_as_read { &[] } else { bytes };
+    for (at, &byte) in looked_at.iter().enumerate() {
         let escape: &[u8] = match byte {
             b'"' => b"\\\"",
             b'\\' => b"\\\\",
@@ -45,26 +48,30 @@ pub enum Edit<'e> {
 
 /// An object with some members changed; members in `added` come last. Other members keep their bytes and their order.
 pub fn edited<'e>(object: Json<'_>, mut edit: impl FnMut(Key<'_>, Json<'_>) -> Edit<'e>, added: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(object.raw().len() + 64);
+    let members = (object.kind() == Kind::Object).then(|| object.members()).into_iter().flatten();
+    object_of(members.map(|(key, value)| (key, value, edit(key, value))), added, object.raw().len() + 64)
+}
+
+/// An object of members that were read, each with what becomes of it; members in `added` come last. `room` is how long it may get, at a guess.
+pub fn object_of<'m, 'e>(members: impl Iterator<Item = (Key<'m>, Json<'m>, Edit<'e>)>, added: &[(&str, &[u8])], room: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(room);
     out.push(b'{');
     let separate = |out: &mut Vec<u8>| {
         if out.len() > 1 {
             out.push(b',');
         }
     };
-    if object.kind() == Kind::Object {
-        for (key, value) in object.members() {
-            let value = match edit(key, value) {
-                Edit::Keep => value.raw().as_bytes(),
-                Edit::Drop => continue,
-                Edit::Set(value) => value,
-            };
-            separate(&mut out);
-            out.push(b'"');
-            out.extend_from_slice(key.raw().as_bytes());
-            out.extend_from_slice(b"\":");
-            out.extend_from_slice(value);
-        }
+    for (key, value, edit) in members {
+        let value = match edit {
+            Edit::Keep => value.raw().as_bytes(),
+            Edit::Drop => continue,
+            Edit::Set(value) => value,
+        };
+        separate(&mut out);
+        out.push(b'"');
+        out.extend_from_slice(key.raw().as_bytes());
+        out.extend_from_slice(b"\":");
+        out.extend_from_slice(value);
     }
     for (key, value) in added {
         separate(&mut out);

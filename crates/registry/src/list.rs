@@ -330,14 +330,15 @@ pub(crate) fn read_as(text: &str, name: &str) -> Option<Tree> {
 /// The definition as listed: what the entry says, the rest as the source wrote it.
 fn definition(tool: &VirtualTool, source: Option<Json<'_>>, schema: &str) -> String {
     let parts = &tool.parts;
-    let empty = Json::trusted("{}");
-    let source = source.unwrap_or(empty);
+    // Walked once: schemas are long, and every look at a member passes those before it.
+    let members: Vec<(Key<'_>, Json<'_>)> = source.into_iter().flat_map(Json::members).collect();
+    let of_source = |name: &str| members.iter().find(|(key, _)| key.is(name)).map(|(_, value)| *value);
     let own_title = parts.title.as_deref().map(write::quoted);
-    let title = || parts.title.clone().or_else(|| source.get("title").and_then(Json::string).map(Into::into));
+    let title = || parts.title.clone().or_else(|| of_source("title").and_then(Json::string).map(Into::into));
     let description = match &parts.description {
         Some(text) => Some(write::quoted(text)),
         // Of a listing every client may expect a description.
-        None => match source.get("description").and_then(Json::string) {
+        None => match of_source("description").and_then(Json::string) {
             Some(text) if !text.is_empty() => None,
             _ => Some(write::quoted(&title().unwrap_or_default())),
         },
@@ -353,14 +354,16 @@ fn definition(tool: &VirtualTool, source: Option<Json<'_>>, schema: &str) -> Str
         ("outputSchema", output),
         ("annotations", parts.annotations.as_deref()),
     ];
-    let edit = |key: Key<'_>, _: Json<'_>| match set.iter().find(|(name, _)| key.is(name)) {
+    let edit = |key: Key<'_>| match set.iter().find(|(name, _)| key.is(name)) {
         Some((_, Some(value))) => Edit::Set(value.as_bytes()),
         Some(("outputSchema", None)) if reshaped => Edit::Drop,
         _ => Edit::Keep,
     };
     let added: Vec<(&str, &[u8])> =
-        set.iter().filter(|(name, _)| source.get(name).is_none()).filter_map(|(name, value)| Some((*name, (*value)?.as_bytes()))).collect();
-    String::from_utf8(write::edited(source, edit, &added)).unwrap_or_default()
+        set.iter().filter(|(name, _)| of_source(name).is_none()).filter_map(|(name, value)| Some((*name, (*value)?.as_bytes()))).collect();
+    let kept = members.iter().map(|(key, value)| (*key, *value, edit(*key)));
+    let room = source.map_or(0, |source| source.raw().len()) + schema.len();
+    String::from_utf8(write::object_of(kept, &added, room)).unwrap_or_default()
 }
 
 impl Tools {

@@ -109,14 +109,15 @@ impl Mask {
         String::from_utf8(out).ok()
     }
 
-    /// Whether no secret can stand behind an escape. Without characters that have to be escaped, only those who like to can hide one.
+    /// Whether no secret can stand behind an escape. Without characters that have to be escaped, only those who like to can hide one, and a text in a
+    /// text where they did so: what is looked for there has a backslash of its own.
     fn reads_as_spelled(&self, json: &[u8]) -> bool {
         if self.escapes {
             return memchr::memchr(b'\\', json).is_none();
         }
         let mut rest = json;
         while let Some(at) = memchr::memchr(b'\\', rest) {
-            if matches!(rest.get(at + 1), Some(b'u' | b'/')) {
+            if matches!(rest.get(at + 1), Some(b'u' | b'/' | b'\\')) {
                 return false;
             }
             rest = rest.get(at + 2..).unwrap_or_default();
@@ -308,6 +309,17 @@ mod tests {
             assert!(serde_json::from_str::<serde_json::Value>(&masked).is_ok(), "{masked}");
             assert!(masked.contains(REDACTED), "{masked}");
         }
+    }
+
+    // D2: a text in a text, written by those who escape what they need not
+    #[test]
+    fn a_secret_behind_escapes_of_a_text_in_a_text_is_masked() {
+        let mask = mask(&["pässwort-1234", "abcd/efgh12345678"]);
+        for text in [r#"{"text":"{\"pw\": \"p\\u00e4sswort-1234\"}"}"#, r#"{"text":"{\"k\":\"abcd\\/efgh12345678\"}"}"#] {
+            let masked = mask.json(text).unwrap_or_else(|| panic!("{text}"));
+            assert!(masked.contains(REDACTED) && !masked.contains("1234"), "{masked}");
+        }
+        assert_eq!(mask.json(r#"{"text":"C:\\windows\n\"x\""}"#), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Built when the registry, the catalog or the naming changes, never by a request. A request takes the current generation once and
 //! keeps it to its last byte.
 
+mod clean;
 mod entry;
 mod offer;
 mod own;

@@ -1,7 +1,7 @@
 //! What a target offers, checked once, when it offers it.
 
 use super::Kind;
-use crate::virtualize::masked;
+use super::clean::without_secrets;
 use bytes::Bytes;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -47,18 +47,20 @@ impl AsRef<[u8]> for Definition {
 impl CheckedOffer {
     /// Checks an offer. What is wrong is logged and left out; the rest stands, without the secrets that the target was given.
     pub fn check(target: &str, aliases: &[(String, String)], offer: Arc<Offer>, mask: Option<&Mask>) -> CheckedOffer {
-        let hidden = |json: &Bytes| masked(mask, json).unwrap_or_else(|| json.clone());
+        let hidden = |json: &Bytes| without_secrets(mask, std::str::from_utf8(json).unwrap_or("")).map_or_else(|| json.clone(), Bytes::from);
         let mut seen: HashSet<&str> = HashSet::new();
         let mut tools = Vec::with_capacity(offer.tools.len());
         for item in &offer.tools {
-            let definition = hidden(&item.json);
-            match SourceTool::read(std::str::from_utf8(&definition).unwrap_or("")) {
+            match SourceTool::read(std::str::from_utf8(&item.json).unwrap_or("")) {
                 _ if !seen.insert(&item.name) => tracing::warn!(target = target, tool = item.name, "tool is offered twice; the first one counts"),
                 _ if !is_sound(&item.name) => {
                     tracing::error!(target = target, tool = ?item.name, "tool is left out: its name is empty, over 128 bytes long, or has characters that deceive readers");
                 }
                 Err(reason) => tracing::error!(target = target, tool = item.name, reason, "tool is left out: its definition is not sound"),
-                Ok(tool) => {
+                Ok(mut tool) => {
+                    if let Some(clean) = without_secrets(mask, &tool.json) {
+                        tool.json = clean;
+                    }
                     let alias = aliases.iter().find(|(_, name)| *name == item.name).map(|(alias, _)| alias.clone());
                     let wish = alias.unwrap_or_else(|| item.name.clone());
                     if !is_portable(&wish) {

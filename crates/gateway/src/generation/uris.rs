@@ -7,6 +7,9 @@ use super::{Generation, Kind};
 use std::collections::HashMap;
 use transom_protocol::uri::{self, Template};
 
+/// So many templates of a target are held against a URI: looking takes time on the road of requests.
+const TRIED: usize = 256;
+
 /// The templates of each target; those that decide most of a URI first.
 pub(super) type Templates = HashMap<String, Vec<Template>>;
 
@@ -51,6 +54,7 @@ impl Generation {
         }
         for of_target in templates.values_mut() {
             of_target.sort_by_key(|template| std::cmp::Reverse(template.weight()));
+            of_target.truncate(TRIED);
         }
         templates
     }

@@ -13,9 +13,11 @@ const LONGEST: f64 = 86_400_000.0;
 
 /// The result of a call without such claims. Nearly none has one, and stays as it is.
 pub fn settled(result: Bytes, era: Era, method: Method) -> Bytes {
-    static NAMES: LazyLock<[Finder<'static>; 2]> = LazyLock::new(|| [Finder::new(meta::SERVER_INFO), Finder::new("\"cacheScope\"")]);
+    // The names, and what they could be spelled with instead.
+    static SIGNS: LazyLock<[Finder<'static>; 4]> =
+        LazyLock::new(|| [meta::SERVER_INFO, "\"cacheScope\"", "\\u00", "\\/"].map(Finder::new));
     let reads = method == Method::ReadResource;
-    if !reads && NAMES.iter().all(|name| name.find(&result).is_none()) {
+    if !reads && SIGNS.iter().all(|sign| sign.find(&result).is_none()) {
         return result;
     }
     let Ok(text) = std::str::from_utf8(&result) else { return result };
@@ -30,8 +32,12 @@ pub fn settled(result: Bytes, era: Era, method: Method) -> Bytes {
         };
         write::edited(said, edit, &[])
     });
+    // What a task came to is the result of a call.
+    let of_task = (method == Method::GetTask).then(|| object.get("result")).flatten().filter(|result| result.kind() == Kind::Object);
+    let of_task = of_task.map(|of_task| settled(result.slice_ref(of_task.raw().as_bytes()), era, Method::CallTool));
     let caches = object.get("cacheScope").is_some();
     let edit = |key: Key<'_>, value: Json<'_>| match &said {
+        _ if key.is("result") && of_task.is_some() => of_task.as_deref().map_or(Edit::Keep, Edit::Set),
         Some(said) if key.is("_meta") => {
             if said == b"{}" {
                 Edit::Drop
@@ -83,12 +89,25 @@ mod tests {
                 r#"{"contents":[],"cacheScope":"private","ttlMs":5000}"#.into(),
             ),
             (Era::Modern, Method::ReadResource, r#"{"contents":[],"ttlMs":1e15}"#.into(), r#"{"contents":[],"ttlMs":0}"#.into()),
+            // However they are spelled.
+            (
+                Era::Modern,
+                Method::CallTool,
+                r#"{"content":[],"cache\u0053cope":"public","ttlMs":1e15,"_meta":{"io.modelcontextprotocol\/serverInfo":{"name":"evil"}}}"#.into(),
+                format!(r#"{{"content":[],"_meta":{{"io.modelcontextprotocol\/serverInfo":{SERVER_INFO}}}}}"#),
+            ),
             // A task lives for as long as its target says.
             (
                 Era::Modern,
                 Method::CallTool,
                 r#"{"resultType":"task","taskId":"x","ttlMs":60000}"#.into(),
                 r#"{"resultType":"task","taskId":"x","ttlMs":60000}"#.into(),
+            ),
+            (
+                Era::Modern,
+                Method::GetTask,
+                format!(r#"{{"taskId":"x","ttlMs":60000,"result":{{"content":[],"cacheScope":"public","_meta":{{{evil}}}}}}}"#),
+                format!(r#"{{"taskId":"x","ttlMs":60000,"result":{{"content":[],"_meta":{{{ours}}}}}}}"#),
             ),
             // What a tool tells of these things is a tool's business.
             (

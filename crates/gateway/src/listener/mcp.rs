@@ -488,10 +488,16 @@ fn check_members(params: &Params) -> Result<(), Failure> {
     if !params.has_others() {
         return Ok(());
     }
-    for (key, _) in params.json().members() {
+    check_object(params.json(), "params", &DECIDING)?;
+    // What a completion is asked of stands a level deeper.
+    params.json().get("ref").map_or(Ok(()), |reference| check_object(reference, "ref", &["type", "name", "uri"]))
+}
+
+fn check_object(object: Json<'_>, called: &str, deciding: &[&str]) -> Result<(), Failure> {
+    for (key, _) in object.members() {
         let key = key.text();
-        if let Some(meant) = DECIDING.iter().find(|deciding| **deciding != key && transom_registry::reads_as(&key, deciding)) {
-            let message = format!("Invalid request: a member of `params` can be taken for `{meant}`; nothing was run");
+        if let Some(meant) = deciding.iter().find(|deciding| **deciding != key && transom_registry::reads_as(&key, deciding)) {
+            let message = format!("Invalid request: a member of `{called}` can be taken for `{meant}`; nothing was run");
             return Err(Failure::rejected(Reject::InvalidRequest, message));
         }
     }

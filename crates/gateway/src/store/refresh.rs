@@ -184,11 +184,14 @@ impl RegistryStore {
             turns.push(client.turn().await);
         }
         let answers = join_all(clients.iter().map(|client| client.fetch())).await;
-        self.take_in(clients.iter().cloned().zip(answers).collect(), cause).await
+        let (store, answers) = (self.clone(), clients.iter().cloned().zip(answers).collect());
+        // To its end, also when who asked is gone: what was noted as the latest word of a source counts as news only once.
+        let taken = tokio::spawn(async move { store.take_in(answers, cause).await });
+        taken.await.unwrap_or_else(|error| Err(format!("what the sources say could not be taken in: {error}")))
     }
 
     /// Notes what the sources said, and makes it live if it is new and fit.
-    async fn take_in(&self, answers: Vec<Answered>, cause: Cause) -> Result<Outcome, String> {
+    async fn take_in(self: &Arc<Self>, answers: Vec<Answered>, cause: Cause) -> Result<Outcome, String> {
         let _one_at_a_time = self.work.lock().await;
         let asked = !answers.is_empty();
         let (news, failures) = self.note(answers);
@@ -236,9 +239,19 @@ impl RegistryStore {
     }
 
     /// Compiles what is live with the secrets and the config of now. After a rollback this is not what the sources say, and stays so.
-    async fn compile_again(&self, current: &Loaded) -> Result<Outcome, String> {
+    async fn compile_again(self: &Arc<Self>, current: &Loaded) -> Result<Outcome, String> {
         let verdict = self.job(current.documents.clone(), current.origin).run().await;
-        self.conclude(verdict, current.origin, Words::Other).map_err(|rejected| self.blame(&rejected))
+        self.conclude_aside(verdict, current.origin, Words::Other).await.map_err(|rejected| self.blame(&rejected))
+    }
+
+    /// What is new among thousands of tools takes a while to tell; requests go on meanwhile.
+    async fn conclude_aside(self: &Arc<Self>, verdict: Verdict, origin: Origin, words: Words) -> Result<Outcome, Rejected> {
+        let store = self.clone();
+        match aside::run("registry-adopt", move || store.conclude(verdict, origin, words)).await {
+            Ok(Some(concluded)) => concluded,
+            Ok(None) => Err(Rejected::broken()),
+            Err(error) => Err(Rejected::because(format!("the registry cannot go live: no thread for it: {error}"))),
+        }
     }
 
     /// Whether somebody went back to an earlier version. With other sources in the config this counts no more.
@@ -276,7 +289,7 @@ impl RegistryStore {
 
     /// Makes what the sources say live. A source that says something unfit is represented by what it said before, so that it
     /// costs the others nothing.
-    async fn load_sources(&self) -> Result<Outcome, String> {
+    async fn load_sources(self: &Arc<Self>) -> Result<Outcome, String> {
         struct Candidate {
             document: Fetched,
             good: Option<Good>,
@@ -312,7 +325,7 @@ impl RegistryStore {
                 }
                 return complaint.map_or(Ok(Outcome::Unchanged), Err);
             }
-            match aside::within(|| self.conclude(verdict, origin, Words::OfAllSources)) {
+            match self.conclude_aside(verdict, origin, Words::OfAllSources).await {
                 Ok(outcome) => {
                     self.went_live(candidates.into_iter().map(|candidate| (candidate.document, candidate.cached)), &complaint);
                     if origin == Origin::Source {

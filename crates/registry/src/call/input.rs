@@ -45,7 +45,7 @@ impl Input {
     ) -> Result<Input, FieldPath> {
         Ok(Input {
             top: build::level(tool, fields, hidden, &shown.forced, fillings)?,
-            schema: shown.schema.to_string().into(),
+            schema: shown.schema.to_json().into(),
             validator: OnceLock::new(),
             drop: tool.settings.hidden_arguments == Some(HiddenArguments::Drop),
             coerce: tool.settings.coerce_arguments == Some(true),

@@ -4,6 +4,7 @@ use super::*;
 use crate::config::{Reading, Surroundings};
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::Barrier;
 use transom_registry::template::Environment;
 
 #[tokio::test]
@@ -254,6 +255,36 @@ impl Environment for Settable {
 
 fn with_key(placeholder: &str) -> String {
     registry(&["a"]).replace(r#""source""#, &format!(r#""defaults":{{"key":"{placeholder}"}},"source""#))
+}
+
+#[tokio::test]
+async fn who_asks_for_a_reload_and_hangs_up_does_not_lose_it_for_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("registry.json");
+    fs::write(&file, registry(&["a"])).unwrap();
+    let store = started(&config(vec![file_source(&file)])).await;
+    let (turn, held, ended) = (store.compiling.clone(), Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let busy = std::thread::spawn({
+        let (held, ended) = (held.clone(), ended.clone());
+        move || {
+            let _busy = turn.lock().unwrap();
+            held.wait();
+            ended.wait();
+        }
+    });
+    held.wait();
+    fs::write(&file, registry(&["b"])).unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(200), store.reload()).await.is_err(), "it waits for its turn");
+    ended.wait();
+    busy.join().unwrap();
+    let live = async {
+        while tools(&store) != ["b"] {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), live).await.expect("what was asked for");
+    assert_eq!(store.reload().await, Ok(Outcome::Unchanged));
+    assert_eq!(store.status().last_error, None);
 }
 
 #[tokio::test]
