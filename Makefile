@@ -81,7 +81,7 @@ soak: ## mixed traffic with reloads, deaths and attacks for MINUTES=20, a line a
 	cargo build --profile $(PROFILE) --workspace --bin transom --bin load --bin fake-stdio
 	TRANSOM_BIN=$(OPTIMISED)/transom $(OPTIMISED)/load soak --minutes $(or $(MINUTES),20)
 
-faults: ## kills, stops, cuts and floods, counted; SEED=7, TIMES=3 for three times as much, SHORT=1 for a minute, ONLY=T7,T9
+faults: .e2e/ready ## kills, stops, cuts and floods, counted; SEED=7, TIMES=3 for three times as much, SHORT=1 for a minute, ONLY=T7,T9
 	$(BUILD) --bin transom --features transom-gateway/inject-panics
 	rm -f $(TARGET)/debug/transom-panicking && mv $(TARGET)/debug/transom $(TARGET)/debug/transom-panicking
 	$(BUILD) --bins
