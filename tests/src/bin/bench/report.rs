@@ -27,15 +27,23 @@ impl Unit {
     }
 }
 
-/// A call's cost against the bare proxy's, as something grows.
+/// A request's cost against the bare proxy's, as something grows.
 pub struct Curve {
+    /// `call` or `list`.
+    pub of: &'static str,
     pub along: &'static str,
     pub points: Vec<(usize, f64)>,
+    /// What such a request may cost at all, for the picture. The curve is judged by how it grows.
+    pub bar: f64,
 }
 
 impl Curve {
-    pub fn new(along: &'static str) -> Curve {
-        Curve { along, points: Vec::new() }
+    pub fn of_calls(along: &'static str) -> Curve {
+        Curve { of: "call", along, points: Vec::new(), bar: 1.6 }
+    }
+
+    pub fn of_lists(along: &'static str) -> Curve {
+        Curve { of: "list", along, points: Vec::new(), bar: 1.0 }
     }
 
     pub fn point(&mut self, at: usize, ratio: f64) {
@@ -107,11 +115,11 @@ impl Report {
 
     pub fn curve(&mut self, run: &Run, curve: Curve) {
         let points: Vec<String> = curve.points.iter().map(|(at, ratio)| format!("{at}: {ratio:.2} ×")).collect();
-        println!("\ncall, by number of {}\n    {}", curve.along, points.join("   "));
+        println!("\n{}, by number of {}\n    {}", curve.of, curve.along, points.join("   "));
         let growth = curve.growth();
         let holds = (growth <= FLAT, growth <= FLAT * run.slack);
-        self.line(&format!("by {}: last to first", curve.along), &format!("{growth:.2} ×"), "", &format!("{FLAT:.2} ×"), "", holds);
-        self.curve_rows.push(json!({"along": curve.along, "points": curve.points, "lastToFirst": growth, "must": FLAT, "met": growth <= FLAT}));
+        self.line(&format!("{} by {}: last to first", curve.of, curve.along), &format!("{growth:.2} ×"), "", &format!("{FLAT:.2} ×"), "", holds);
+        self.curve_rows.push(json!({"of": curve.of, "along": curve.along, "points": curve.points, "lastToFirst": growth, "must": FLAT, "met": growth <= FLAT}));
         self.curves.push(curve);
     }
 
