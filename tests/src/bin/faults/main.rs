@@ -145,12 +145,13 @@ fn measure(options: &[&str]) -> i32 {
         "seed": size.seed,
         "times": size.times,
         "short": size.short,
+        "only": only,
         "leftOut": left_out,
         "seconds": began.elapsed().as_secs_f64().round(),
         "met": missed.is_empty() && !outcomes.is_empty(),
         "tests": outcomes.iter().map(Outcome::json).collect::<Vec<Value>>(),
     });
-    let written = evidence::write("faults.json", &report);
+    let written = evidence::write(&evidence::name_of("faults", size.short, option(options, "--only").unwrap_or_default()), &report);
     let place = written.map_or_else(|error| format!("the report could not be written: {error}"), |path| path.display().to_string());
     println!("\n{} tests in {:.0} s, seed {} · {place}", outcomes.len(), began.elapsed().as_secs_f64(), size.seed);
     if outcomes.is_empty() {
