@@ -88,5 +88,6 @@ faults: .e2e/ready ## kills, stops, cuts and floods, counted; SEED=7, TIMES=3 fo
 	cargo test --workspace --lib --test spec --no-run
 	$(TARGET)/debug/faults --seed "$(or $(SEED),1)" --times "$(or $(TIMES),1)" --only "$(ONLY)" $(if $(SHORT),--short)
 
-.e2e/ready: tests/e2e/setup.sh tests/e2e/package.json tests/e2e/package-lock.json tests/e2e/requirements.txt
+.e2e/ready: .ci/programs tests/e2e/setup.sh tests/e2e/package.json tests/e2e/package-lock.json tests/e2e/requirements.txt
+	.ci/programs
 	tests/e2e/setup.sh
