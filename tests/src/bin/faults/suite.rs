@@ -82,13 +82,17 @@ pub async fn swaps(size: Size) -> Outcome {
         &[("CALLS", calls), ("SEED", size.seed.to_string())],
     )
     .await;
-    let done = format!("200 clients with the same ids and tokens, 8 targets, {} swaps of the registry", ran.counted["swaps"]);
+    let (swaps, apart) = (&ran.counted["swaps"], &ran.counted["millisecondsApart"]);
+    let done = format!("200 clients with the same ids and tokens, 8 targets, {swaps} swaps of the registry, one every {apart} ms");
     let progress = ran.counted["progress"].as_u64().unwrap_or(0);
     ran.outcome(&done, 1)
         .nothing_wrong()
         .goal("calls were made", ran.counts().sent > 0)
         .goal("progress was told", progress > 0)
+        .goal(format!("a swap for every 100 calls at least: {swaps}"), swaps.as_u64().is_some_and(|swaps| swaps as usize >= ran.counts().sent / 100))
         .figure("progress", progress)
+        .figure("swaps", swaps.clone())
+        .figure("ms from swap to swap", apart.clone())
 }
 
 /// T4.
