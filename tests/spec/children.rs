@@ -333,6 +333,42 @@ async fn a_child_sees_only_the_environment_it_was_given() {
     }
 }
 
+// D9: security.md, fact 7. Root may read everything, so the gateway is somebody else here, and its child the same somebody.
+#[tokio::test]
+async fn a_child_reads_neither_memory_nor_variables_of_the_gateway_and_inherits_no_files() {
+    if !is_root() {
+        return install::skip("only root can be somebody else");
+    }
+    let user = somebody();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let script = r#"export LC_ALL=C; cd "$1"
+        for file in environ maps mem; do cat /proc/$PPID/$file; done > parents 2> refused
+        ls /proc/$PPID/fd > parents-files 2>> refused
+        cat /proc/$$/environ > own
+        ls -l /proc/self/fd/ > own-files
+        exec "$2" "$3""#;
+    let behaviour = json!({"name": "curious"}).to_string();
+    let arguments = json!(["-c", script, "sh", folder.path(), stdio::binary(), behaviour]);
+    let entry = json!({"name": "curious", "stdio": {"cmd": "sh", "args": arguments}});
+    let process = process().entry(entry).env("CANARY", "in-the-gateway").under(&["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]);
+    let process = process.start_ready().await;
+    process.client().await.call("echo", json!({"n": 1})).await.result();
+    let said = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!((said("parents"), said("parents-files")), (String::new(), String::new()));
+    assert_eq!(said("refused").matches("Permission denied").count(), 4, "{}", said("refused"));
+    assert!(said("own").contains("PATH=") && !said("own").contains("CANARY"), "{}", said("own"));
+    // What whoever started this test left open goes all the way through, and `ls` has a folder open; the gateway adds nothing to that.
+    let from_outside: Vec<_> =
+        std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|file| std::fs::read_link(file.path()).ok()).collect();
+    let files = said("own-files");
+    let of_child: Vec<(&str, &str)> =
+        files.lines().filter_map(|line| line.rsplit_once(' ')?.0.rsplit(' ').nth(1).zip(line.split(" -> ").nth(1))).collect();
+    let is_from_outside = |file: &str| from_outside.iter().any(|other| other.as_os_str() == file);
+    assert!(of_child.len() >= 3, "{files}");
+    assert!(of_child.iter().all(|(number, file)| ["0", "1", "2"].contains(number) || file.starts_with("/proc/") || is_from_outside(file)), "{files}");
+}
+
 // K12
 #[tokio::test]
 async fn a_child_is_held_to_its_limits_and_gains_no_rights() {
@@ -384,11 +420,10 @@ async fn a_child_that_takes_all_memory_dies_alone() {
 // K12: the kernel counts processes by user, and holds root to nothing; so this one is somebody else.
 #[tokio::test]
 async fn a_fork_bomb_ends_at_its_limit_and_the_gateway_serves_on() {
-    let is_root = std::fs::metadata("/proc/self").map(|meta| std::os::unix::fs::MetadataExt::uid(&meta)).is_ok_and(|uid| uid == 0);
-    if !is_root {
+    if !is_root() {
         return install::skip("only root can be somebody else");
     }
-    let user = (50_000 + std::process::id() % 10_000).to_string();
+    let user = somebody();
     let bomb = json!({"name": "bomb", "stdio": {"cmd": stdio::binary().display().to_string(), "args": [json!({"tools": ["bomb"]}).to_string()], "limits": {"processes": 60}}});
     let process = process().entry(bomb).stdio("fine", json!({}));
     let process = process.under(&["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]).start_ready().await;
@@ -399,4 +434,13 @@ async fn a_fork_bomb_ends_at_its_limit_and_the_gateway_serves_on() {
     for n in 0..10 {
         client.call("echo", json!({"n": n})).await.result();
     }
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").map(|meta| std::os::unix::fs::MetadataExt::uid(&meta)).is_ok_and(|uid| uid == 0)
+}
+
+/// A user nobody has.
+fn somebody() -> String {
+    (50_000 + std::process::id() % 10_000).to_string()
 }

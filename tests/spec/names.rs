@@ -77,7 +77,7 @@ async fn an_ambiguous_name_is_refused_and_the_candidates_named() {
     assert!(a.calls().is_empty() && ab.calls().is_empty());
 }
 
-// C2
+// C2, B3
 #[tokio::test]
 async fn a_name_once_given_keeps_its_meaning() {
     let (a, b) = two_echoes();

@@ -37,6 +37,13 @@ pub fn folder() -> PathBuf {
     target.map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), Path::to_owned).join("evidence")
 }
 
+/// What the report of a run is called: one of a part, or in a short form, does not take the place of a whole one. `faults.json`, `faults-short-T7-T9.json`.
+pub fn name_of(what: &str, short: bool, only: &str) -> String {
+    let words = only.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let parts: Vec<&str> = std::iter::once(what).chain(short.then_some("short")).chain(words).collect();
+    format!("{}.json", parts.join("-"))
+}
+
 /// Writes a report, `faults.json`; where it is now.
 pub fn write(name: &str, report: &Value) -> std::io::Result<PathBuf> {
     let path = folder().join(name);

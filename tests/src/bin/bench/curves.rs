@@ -1,4 +1,4 @@
-//! How the cost of a call grows: with tools, targets, sessions and generations. It should not.
+//! How the cost of a call grows, with tools, targets, sessions and generations, and that of a list with targets. It should not.
 
 use crate::load::{Ask, Connection};
 use crate::proc::{self, Proxy, Setup};
@@ -30,7 +30,7 @@ pub async fn measure(run: &Run, report: &mut Report) {
     let call = Ask::call(Era::Legacy, &[tool("tool", 42)]);
     let points = |all: &[usize], few: &[usize]| if run.short { few.to_vec() } else { all.to_vec() };
 
-    let mut curve = Curve::new("tools");
+    let mut curve = Curve::of_calls("tools");
     for tools in points(&[100, 300, 1_000, 3_000, 10_000], &[100, 3_000]) {
         let gateway = gateway_with_tools(run, tools).await;
         let ask = Ask::call(Era::Legacy, &[tool("t0", 42)]);
@@ -38,7 +38,7 @@ pub async fn measure(run: &Run, report: &mut Report) {
     }
     report.curve(run, curve);
 
-    let mut curve = Curve::new("targets");
+    let mut curve = Curve::of_calls("targets");
     let mut servers = Vec::new();
     for targets in points(&[1, 3, 5, 10], &[1, 10]) {
         while let Some(prefix) = PREFIXES.get(servers.len()).filter(|_| servers.len() < targets) {
@@ -50,7 +50,22 @@ pub async fn measure(run: &Run, report: &mut Report) {
     }
     report.curve(run, curve);
 
-    let mut curve = Curve::new("idle sessions with a stream");
+    // A list is a copy of prepared bytes, from however many targets they came: always a hundred tools, with names of the same length.
+    let mut curve = Curve::of_lists("targets");
+    let whole = server("t0", 100).await;
+    let bare_list = proc::start(&run.this, &["bare-http", &whole.to_string()]).await;
+    let list = Ask::list(Era::Legacy);
+    for targets in points(&[1, 2, 5, 10], &[1, 10]) {
+        let mut servers = Vec::new();
+        for prefix in PREFIXES.iter().take(targets) {
+            servers.push(server(prefix, 100 / targets).await);
+        }
+        let gateway = proc::gateway(&run.this, &Setup::over_http(&servers)).await.0;
+        curve.point(targets, pair(run, (&bare_list, &list), (&gateway, &list)).await.ratio());
+    }
+    report.curve(run, curve);
+
+    let mut curve = Curve::of_calls("idle sessions with a stream");
     let gateway = proc::gateway(&run.this, &Setup::over_http(&[legacy])).await.0;
     let mut streams = Vec::new();
     for sessions in points(&[0, 250, 1_000, 3_000], &[0, 500]) {
@@ -62,7 +77,7 @@ pub async fn measure(run: &Run, report: &mut Report) {
     drop(streams);
     report.curve(run, curve);
 
-    let mut curve = Curve::new("registry swaps a minute");
+    let mut curve = Curve::of_calls("registry swaps a minute");
     let gateway = proc::gateway(&run.this, &Setup::over_http(&[legacy]).with_registry(registry())).await.0;
     // A tool that the registry leaves alone.
     let beside = Ask::call(Era::Legacy, &[tool("tool", 7)]);

@@ -52,7 +52,7 @@ pub struct Run {
     rounds: usize,
     /// Few points on a curve, few sessions.
     short: bool,
-    /// What a ratio may be above its bar, as a factor: one, but for machines that are known to be busy.
+    /// What a figure may be above its bar, as a factor: one, but for machines that are known to be busy.
     slack: f64,
     only: String,
 }
@@ -61,6 +61,15 @@ impl Run {
     /// Whether this part was asked for.
     fn wants(&self, label: &str) -> bool {
         label.contains(&self.only)
+    }
+
+    /// What it was asked to do, for the report.
+    fn options(&self) -> Value {
+        let Load { connections, time } = self.load;
+        json!({
+            "short": self.short, "seconds": time.as_secs(), "rounds": self.rounds, "connections": connections,
+            "slackPercent": ((self.slack - 1.0) * 100.0).round(), "only": self.only,
+        })
     }
 }
 

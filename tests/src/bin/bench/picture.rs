@@ -8,8 +8,6 @@ const HEIGHT: f64 = 180.0;
 const LEFT: f64 = 44.0;
 const TOP: f64 = 40.0;
 const GAP: f64 = 28.0;
-/// What a call may cost, against the bare proxy.
-const BAR: f64 = 1.6;
 
 /// An SVG document.
 pub fn draw(curves: &[Curve]) -> String {
@@ -17,7 +15,7 @@ pub fn draw(curves: &[Curve]) -> String {
     let (width, height) = (LEFT + curves.len() as f64 * (WIDTH + GAP), TOP + HEIGHT + 50.0);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"11\">\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/><text x=\"{LEFT}\" y=\"18\" font-size=\"13\">CPU of a call through the gateway, as a multiple of the bare proxy's</text>"
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/><text x=\"{LEFT}\" y=\"18\" font-size=\"13\">CPU of a request through the gateway, as a multiple of the bare proxy's</text>"
     );
     for (number, curve) in curves.iter().enumerate() {
         panel(&mut svg, LEFT + number as f64 * (WIDTH + GAP), curve, highest);
@@ -35,13 +33,15 @@ fn panel(svg: &mut String, left: f64, curve: &Curve, highest: f64) {
     };
     line(left, y(0.0), left + WIDTH, y(0.0), "stroke=\"#333\"");
     line(left, y(1.0), left + WIDTH, y(1.0), "stroke=\"#aaa\"");
-    line(left, y(BAR), left + WIDTH, y(BAR), "stroke=\"#c60\" stroke-dasharray=\"4 3\"");
+    line(left, y(curve.bar), left + WIDTH, y(curve.bar), "stroke=\"#c60\" stroke-dasharray=\"4 3\"");
     let mut text = |x: f64, y: f64, anchor: &str, words: &str| {
         let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>");
     };
     text(left - 4.0, y(1.0) + 4.0, "end", "bare");
-    text(left - 4.0, y(BAR) + 4.0, "end", "1.6 ×");
-    text(left + WIDTH / 2.0, TOP + HEIGHT + 36.0, "middle", curve.along);
+    if curve.bar > 1.0 {
+        text(left - 4.0, y(curve.bar) + 4.0, "end", &format!("{} ×", curve.bar));
+    }
+    text(left + WIDTH / 2.0, TOP + HEIGHT + 36.0, "middle", &format!("{}, by {}", curve.of, curve.along));
     for (place, (at, ratio)) in curve.points.iter().enumerate() {
         text(x(place), TOP + HEIGHT + 18.0, "middle", &at.to_string());
         text(x(place), y(*ratio) - 8.0, "middle", &format!("{ratio:.2}"));

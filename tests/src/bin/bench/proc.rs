@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use transom_tests::sys;
 
 /// What writes on the admin listener need.
 pub const TOKEN: &str = "a token for the bench alone";
@@ -15,7 +16,7 @@ pub const TOKEN: &str = "a token for the bench alone";
 /// A proxy that runs, killed when dropped.
 pub struct Proxy {
     pub address: SocketAddr,
-    pid: u32,
+    pid: i32,
     _child: Child,
     directory: tempfile::TempDir,
 }
@@ -27,7 +28,11 @@ pub async fn start(program: &Path, arguments: &[&str]) -> Proxy {
     let stdout = child.stdout.take().expect("the child's stdout");
     let line = BufReader::new(stdout).lines().next_line().await.ok().flatten().unwrap_or_default();
     let address = line.parse().unwrap_or_else(|_| panic!("{arguments:?} printed no address but `{line}`"));
-    Proxy { address, pid: child.id().unwrap_or_default(), _child: child, directory }
+    Proxy { address, pid: pid(&child), _child: child, directory }
+}
+
+fn pid(child: &Child) -> i32 {
+    child.id().and_then(|pid| i32::try_from(pid).ok()).expect("a process that runs")
 }
 
 /// The gateway beside this program.
@@ -86,7 +91,7 @@ pub async fn gateway(this: &Path, setup: &Setup) -> (Proxy, Duration) {
         tokio::time::sleep(Duration::from_millis(1)).await;
         let Some(address) = fs::read_to_string(&url).ok().and_then(|url| url.trim().strip_prefix("http://")?.parse().ok()) else { continue };
         if crate::load::is_ready(address).await {
-            return (Proxy { address, pid: child.id().unwrap_or_default(), _child: child, directory }, begun.elapsed());
+            return (Proxy { address, pid: pid(&child), _child: child, directory }, begun.elapsed());
         }
     }
     panic!("the gateway is not ready: {}", fs::read_to_string(directory.path().join("log")).unwrap_or_default());
@@ -107,11 +112,9 @@ fn put_registry(directory: &Path) {
 }
 
 impl Proxy {
-    /// CPU time used so far, all threads, in nanoseconds.
+    /// CPU time used so far, in nanoseconds.
     pub fn cpu(&self) -> u64 {
-        let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).expect("a process that runs");
-        let used = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("schedstat")).ok()?.split(' ').next()?.parse::<u64>().ok();
-        threads.filter_map(|thread| used(thread.ok()?)).sum()
+        sys::cpu(self.pid)
     }
 
     /// Memory in use, in bytes.

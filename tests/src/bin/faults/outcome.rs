@@ -172,10 +172,10 @@ fn short(value: &Value) -> String {
     }
 }
 
-/// Milliseconds that so many percent of these are within.
+/// Milliseconds that so many percent of these are within; of nothing it is no number, which meets no goal.
 pub fn percentile(times: &mut [Duration], percent: usize) -> f64 {
     times.sort_unstable();
     let last = times.len().saturating_sub(1);
     let place = (times.len() * percent / 100).min(last);
-    times.get(place).map_or(0.0, |time| (time.as_secs_f64() * 10_000.0).round() / 10.0)
+    times.get(place).map_or(f64::NAN, |time| (time.as_secs_f64() * 10_000.0).round() / 10.0)
 }

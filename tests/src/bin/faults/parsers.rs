@@ -1,7 +1,7 @@
 //! T1: whatever the gateway lets through means the same to every parser that may stand behind it.
 //!
-//! Bodies are made by chance, most of them a little wrong; and every file of the JSON Parsing Test Suite is an argument once. What passes comes back from the target as it arrived there, byte for byte; Python and
-//! Node then read what was sent and what arrived, and all four readings must be one.
+//! Bodies are made by chance, most of them a little wrong; and every file of the JSON Parsing Test Suite is an argument once. What passes comes back
+//! from the target as it arrived there, byte for byte; Python and Node then read what was sent and what arrived, and all four readings must be one.
 
 use crate::Size;
 use crate::chance::Chance;
@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -28,7 +29,7 @@ use tokio::process::Command;
 use tokio::task::{JoinHandle, JoinSet};
 use transom_tests::Http;
 use transom_tests::client::{LEGACY, connect};
-use transom_tests::install::{have, parsing};
+use transom_tests::install::{self, have, parsing};
 
 const WORKERS: usize = 32;
 const BATCH: usize = 10_000;
@@ -45,6 +46,7 @@ pub async fn differential(size: Size) -> Outcome {
     let total = size.of(120_000, 2_000);
     let installed = suite();
     let suite = installed.as_deref().unwrap_or_default();
+    let node = if have(&["node"]) { install::node() } else { "node".into() };
     let (mut counts, mut statuses, mut disagreements) = (Counts::default(), BTreeMap::<u16, usize>::new(), Vec::new());
     let mut through = BTreeSet::new();
     let mut begun = 0;
@@ -97,7 +99,7 @@ pub async fn differential(size: Size) -> Outcome {
         }
         let sent: Vec<String> = passed.iter().map(|(body, _)| STANDARD.encode(body)).collect();
         let arrived: Vec<String> = passed.iter().map(|(_, arrived)| arrived.clone()).collect();
-        let (python, node) = (["python3", "-c", include_str!("peer.py")], ["node", "-e", include_str!("peer.js")]);
+        let (python, node) = ((Path::new("python3"), ["-c", include_str!("peer.py")]), (node.as_path(), ["-e", include_str!("peer.js")]));
         let readings = [read(python, &sent).await, read(python, &arrived).await, read(node, &sent).await, read(node, &arrived).await];
         through.extend(suite.iter().filter(|(_, body)| passed.iter().any(|(other, _)| other == body)).map(|(name, _)| name.as_str()));
         for (place, (body, _)) in passed.iter().enumerate() {
@@ -165,16 +167,16 @@ fn said_first(readings: &[Vec<String>; 4], place: usize) -> &str {
 }
 
 /// What another parser makes of these bodies.
-async fn read(parser: [&str; 3], lines: &[String]) -> Vec<String> {
+async fn read((program, arguments): (&Path, [&str; 2]), lines: &[String]) -> Vec<String> {
     if lines.is_empty() {
         return Vec::new();
     }
     let mut file = tempfile::tempfile().expect("a file");
     file.write_all(format!("{}\n", lines.join("\n")).as_bytes()).expect("a file is written");
     std::io::Seek::rewind(&mut file).expect("a file is read from its start");
-    let output = Command::new(parser[0]).args(&parser[1..]).stdin(Stdio::from(file)).output().await;
-    let output = output.unwrap_or_else(|error| panic!("{} is needed: {error}", parser[0]));
-    assert!(output.status.success(), "{}: {}", parser[0], String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(program).args(arguments).stdin(Stdio::from(file)).output().await;
+    let output = output.unwrap_or_else(|error| panic!("{} is needed: {error}", program.display()));
+    assert!(output.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 

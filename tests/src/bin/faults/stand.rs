@@ -147,18 +147,37 @@ pub struct Holds {
 }
 
 pub async fn holds(gateway: &Process, metrics: &str) -> Holds {
-    let page = gateway.http.try_send("GET", metrics, &[], "").await.map(|page| page.text()).unwrap_or_default();
+    let page = page(gateway, metrics).await;
     let series = |name: &str| transom_tests::gateway::metric(&page, name).max(0.0) as usize;
     let children = gateway.children();
     let zombies = children.iter().filter(|child| child.state == 'Z').count();
     Holds {
-        pending: series("transom_requests_in_flight") + series("transom_target_in_flight"),
+        pending: series(UNDER_WAY) + series("transom_target_in_flight"),
         descriptors: sys::descriptors(gateway.pid()),
         threads: sys::threads(gateway.pid()),
         children: children.len() - zombies,
         zombies,
     }
 }
+
+/// The metrics of a gateway that lives. One that is gone, or cannot be read, must not look as if it held nothing, so it ends the test.
+async fn page(gateway: &Process, metrics: &str) -> String {
+    let mut found = String::new();
+    for _ in 0..3 {
+        let lives = sys::process(gateway.pid()).is_some_and(|process| process.state != 'Z');
+        assert!(lives, "the gateway is gone: {}", gateway.stderr().lines().last().unwrap_or_default());
+        match gateway.http.try_send("GET", metrics, &[], "").await.map(|page| (page.status, page.text())) {
+            Ok((200, text)) if text.contains(&format!("{UNDER_WAY} ")) => return text,
+            Ok((status, text)) => found = format!("{status} {}", text.chars().take(300).collect::<String>()),
+            Err(error) => found = error.to_string(),
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    panic!("the metrics cannot be read, after three attempts: {found}");
+}
+
+/// A series that is always there.
+const UNDER_WAY: &str = "transom_requests_in_flight";
 
 /// What is held beyond what was held before, once there was time to let go. Calls and processes are counted one by one; a pool of connections or
 /// threads may be some larger than it was.

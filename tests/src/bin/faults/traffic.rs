@@ -183,6 +183,6 @@ impl Calls {
 
     /// Milliseconds of the slowest.
     pub fn slowest(&self) -> f64 {
-        self.calls.iter().map(|call| call.took.as_secs_f64() * 1e3).fold(0.0, f64::max)
+        self.calls.iter().map(|call| call.took.as_secs_f64() * 1e3).fold(f64::NAN, f64::max)
     }
 }

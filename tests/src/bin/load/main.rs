@@ -18,7 +18,7 @@ mod together;
 use report::Report;
 use std::process::ExitCode;
 use std::time::Duration;
-use transom_tests::sys;
+use transom_tests::{evidence, sys};
 
 /// What `--only` can name.
 const TESTS: [&str; 6] = ["T17", "T18", "T19", "T20", "T22", "T23"];
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     if arguments.first() == Some(&"soak") {
-        let mut report = Report::new("soak");
+        let mut report = Report::new(evidence::name_of("soak", false, ""));
         runtime.block_on(soak::run(&mut report, Duration::from_secs(number("--minutes", 20) as u64 * 60)));
         return report.end();
     }
@@ -89,7 +89,10 @@ fn main() -> ExitCode {
         eprintln!("--only does not know `{}`; it knows {}", unknown.join("`, `"), TESTS.join(", "));
         return ExitCode::from(2);
     }
-    let mut report = Report::new("load");
+    let mut report = Report::new(evidence::name_of("load", short, only));
+    report.note("options", arguments.join(" "));
+    report.note("short", short);
+    report.note("only", only);
     report.note("files", files);
     runtime.block_on(async {
         if wanted("T17") {

@@ -7,7 +7,8 @@ use transom_tests::evidence;
 
 /// The findings of a run.
 pub struct Report {
-    name: &'static str,
+    /// Of the file it goes to.
+    name: String,
     started: Instant,
     machine: Value,
     notes: Map<String, Value>,
@@ -24,7 +25,7 @@ struct Row {
 }
 
 impl Report {
-    pub fn new(name: &'static str) -> Report {
+    pub fn new(name: String) -> Report {
         println!("{:<5} {:<68} {:>12}  {:<34} verdict", "test", "what", "found", "goal");
         Report { name, started: Instant::now(), machine: evidence::machine(), notes: Map::new(), rows: Vec::new() }
     }
@@ -75,9 +76,9 @@ impl Report {
             .collect();
         let seconds = self.started.elapsed().as_secs();
         let report = json!({
-            "commit": evidence::commit(), "machine": self.machine, "machineAtEnd": evidence::machine(), "seconds": seconds, "notes": self.notes, "figures": rows,
+            "commit": evidence::commit(), "machine": self.machine, "machineAtEnd": evidence::machine(), "seconds": seconds, "met": missed.is_empty(), "notes": self.notes, "figures": rows,
         });
-        match evidence::write(&format!("{}.json", self.name), &report) {
+        match evidence::write(&self.name, &report) {
             Ok(path) => println!("\n{} figures in {seconds} s, {} goals missed; {}", rows.len(), missed.len(), path.display()),
             Err(error) => println!("\nthe report could not be written: {error}"),
         }

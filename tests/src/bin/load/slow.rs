@@ -2,7 +2,7 @@
 
 use crate::Size;
 use crate::report::{Report, Times, above_noise};
-use crate::stand::{Stand, TOOL, fast_target};
+use crate::stand::{Stand, TOOL, fast_target, is_result};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub async fn good_clients(address: SocketAddr, time: Duration) -> (Times, usize)
             while start.elapsed() < time {
                 let asked = Instant::now();
                 match wire.post(Some(&session), &message).await {
-                    Ok(answer) if answer.status == 200 => times.push(asked.elapsed()),
+                    Ok(answer) if is_result(&answer) => times.push(asked.elapsed()),
                     _ => errors += 1,
                 }
                 tokio::time::sleep(Duration::from_millis(200).saturating_sub(asked.elapsed())).await;

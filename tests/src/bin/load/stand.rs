@@ -26,6 +26,11 @@ pub async fn fast_target() -> Value {
     json!({"name": "backend", "mcp": {"host": format!("http://{address}/mcp")}})
 }
 
+/// Whether this is what [`TOOL`] of [`fast_target`] answers. An error is a 200 as well, and a short one.
+pub fn is_result(answer: &Answer) -> bool {
+    answer.status == 200 && answer.body.len() > 2_000 && !answer.text().contains(r#""isError":true"#)
+}
+
 impl Stand {
     /// In front of these targets, ready.
     pub async fn before(targets: &[Value]) -> Stand {

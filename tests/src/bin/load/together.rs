@@ -7,7 +7,7 @@ use crate::Size;
 use crate::bodies::amplifying;
 use crate::report::{Report, Times, mebibytes};
 use crate::slow::be_slow;
-use crate::stand::{Stand, TOOL, fast_target};
+use crate::stand::{Stand, TOOL, fast_target, is_result};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -209,7 +209,7 @@ async fn served_meanwhile(address: SocketAddr, time: Duration) -> (Times, BTreeM
                     Err(error) => Err(error),
                 };
                 let answer = match answer {
-                    Ok(answer) if answer.status == 200 && answer.body.len() > 2_000 => {
+                    Ok(answer) if is_result(&answer) => {
                         times.push(asked.elapsed());
                         "200".to_owned()
                     }
