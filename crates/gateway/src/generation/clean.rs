@@ -8,8 +8,24 @@ use transom_registry::mask::Mask;
 
 /// Members whose value decides how a thing is called.
 const DECIDING: [&str; 18] = [
-    "name", "uri", "uriTemplate", "mimeType", "type", "format", "pattern", "enum", "const", "required", "dependentRequired", "x-mcp-header", "$ref",
-    "$dynamicRef", "$id", "$anchor", "$dynamicAnchor", "$schema",
+    "name",
+    "uri",
+    "uriTemplate",
+    "mimeType",
+    "type",
+    "format",
+    "pattern",
+    "enum",
+    "const",
+    "required",
+    "dependentRequired",
+    "x-mcp-header",
+    "$ref",
+    "$dynamicRef",
+    "$id",
+    "$anchor",
+    "$dynamicAnchor",
+    "$schema",
 ];
 /// Members whose members have names of somebody's choice.
 const NAMING: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];

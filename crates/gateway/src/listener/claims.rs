@@ -14,8 +14,7 @@ const LONGEST: f64 = 86_400_000.0;
 /// The result of a call without such claims. Nearly none has one, and stays as it is.
 pub fn settled(result: Bytes, era: Era, method: Method) -> Bytes {
     // The names, and what they could be spelled with instead.
-    static SIGNS: LazyLock<[Finder<'static>; 4]> =
-        LazyLock::new(|| [meta::SERVER_INFO, "\"cacheScope\"", "\\u00", "\\/"].map(Finder::new));
+    static SIGNS: LazyLock<[Finder<'static>; 4]> = LazyLock::new(|| [meta::SERVER_INFO, "\"cacheScope\"", "\\u00", "\\/"].map(Finder::new));
     let reads = method == Method::ReadResource;
     if !reads && SIGNS.iter().all(|sign| sign.find(&result).is_none()) {
         return result;
