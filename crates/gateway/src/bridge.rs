@@ -21,7 +21,7 @@ use futures_util::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use transom_protocol::json::{Json, Key, Kind, Tree};
+use transom_protocol::json::{Json, Key, Kind, Limits, Tree, check};
 use transom_protocol::message::Params;
 use transom_protocol::write::{self, Edit};
 use transom_protocol::{Era, Method, RpcError, error, result_type};
@@ -176,6 +176,10 @@ impl QuestionJudge {
     /// The questions of a result, if all of them may be put to the client. There may be none: then the target only wants to be
     /// called again.
     pub fn check<'r>(&self, result: &'r Bytes) -> Result<Vec<(String, String, Json<'r>)>, Failure> {
+        // Rare, and what is judged here must be what the client reads.
+        if check(result, &Limits { duplicate_keys: false, ..Limits::REPLY }).is_err() {
+            return Err(self.refused("it asks for input in a form that can be read in two ways"));
+        }
         let requests = view(result).get("inputRequests").unwrap_or(Json::trusted("{}"));
         if requests.kind() != Kind::Object {
             return Err(self.refused("it asks for input in a form that cannot be read"));

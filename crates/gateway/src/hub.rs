@@ -338,6 +338,9 @@ impl Hub {
         // Without the lock: it is held against templates, and the rest is searched for secrets.
         let exposed = write::quoted(&exposed(&source));
         let clean = mask.and_then(|mask| mask.json(text));
+        if clean.is_some() {
+            self.metrics.secret_reflected(target);
+        }
         let params = Json::trusted(clean.as_deref().unwrap_or(text));
         let Ok(mut inner) = self.inner.lock() else { return };
         let mut slow = Vec::new();

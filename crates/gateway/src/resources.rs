@@ -7,9 +7,6 @@ use transom_protocol::json::{Json, Key, Kind};
 use transom_protocol::uri;
 use transom_protocol::write::{self, Edit};
 
-/// So many URIs of one result are held against templates, which takes time for each; further ones are encoded as a whole.
-const LOOKED_UP: usize = 64;
-
 /// A `resources/read` result whose `contents[].uri` are the URIs clients know.
 pub fn exposed_contents(generation: &Generation, target: &str, result: &Bytes) -> Bytes {
     let Ok(text) = std::str::from_utf8(result) else { return result.clone() };
@@ -17,6 +14,8 @@ pub fn exposed_contents(generation: &Generation, target: &str, result: &Bytes) -
     let Some(contents) = object.get("contents").filter(|contents| contents.kind() == Kind::Array) else { return result.clone() };
     let mut list = Vec::with_capacity(contents.raw().len() + 64);
     let mut known: HashMap<String, String> = HashMap::new();
+    // Each takes time; further ones are encoded as a whole.
+    let most = generation.uris_to_try(target);
     list.push(b'[');
     for (at, item) in contents.elements().enumerate() {
         if at > 0 {
@@ -28,7 +27,7 @@ pub fn exposed_contents(generation: &Generation, target: &str, result: &Bytes) -
         };
         let uri = match known.get(&*own) {
             Some(uri) => uri.clone(),
-            None if known.len() < LOOKED_UP => {
+            None if known.len() < most => {
                 let uri = write::quoted(&generation.expose_uri(target, &own));
                 known.insert(own.into_owned(), uri.clone());
                 uri

@@ -60,6 +60,10 @@ pub struct Params {
     others: bool,
 }
 
+/// Members of a result by which it is judged. They stand once, and as they are called: where two readers could find two things, one of them would be
+/// judged, and a client might read the other.
+const JUDGED: [&str; 8] = ["resultType", "inputRequests", "requestState", "_meta", "result", "task", "cacheScope", "ttlMs"];
+
 /// Members that several rooms ask for.
 const NOTED: [&str; 4] = ["name", "arguments", "_meta", "uri"];
 
@@ -153,9 +157,17 @@ impl Message {
         let mut twice = false;
         let mut places: [Range<usize>; NOTED.len()] = Default::default();
         let mut others = false;
+        let (mut judged, mut odd) = (0u8, false);
         let text = json::scan_two(bytes, limits, |outer, key, range| {
             if let Some(outer) = outer {
-                if outer.raw() == "params" {
+                if outer.raw() == "result" {
+                    if let Some(at) = JUDGED.iter().position(|name| key.is(name)) {
+                        let twice = judged & (1 << at) != 0;
+                        let disguised = key.raw().contains('\\') || (at == 0 && bytes.get(range).is_some_and(|value| value.contains(&b'\\')));
+                        odd |= twice || disguised;
+                        judged |= 1 << at;
+                    }
+                } else if outer.raw() == "params" {
                     match NOTED.iter().position(|noted| key.is(noted)).and_then(|at| places.get_mut(at)) {
                         // The first counts, as it does for whoever searches.
                         Some(place) if place.end == 0 => *place = range,
@@ -179,6 +191,9 @@ impl Message {
         .map_err(Malformed::Parse)?;
         if twice {
             return Err(Malformed::Invalid("a member of the message stands twice"));
+        }
+        if odd {
+            return Err(Malformed::Invalid("a member by which a result is judged stands twice, or is written with escapes"));
         }
         match text.trim_start().as_bytes().first() {
             Some(b'{') => {}
@@ -266,6 +281,24 @@ mod tests {
         assert_eq!(response.outcome.unwrap(), &b"{\"a\":[1]}"[..]);
         let Ok(Message::Response(response)) = read(r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}"#) else { panic!() };
         assert!(response.id.is_none() && response.outcome.is_err());
+    }
+
+    // E9, E13: what is judged is what a client reads
+    #[test]
+    fn a_result_that_can_be_read_in_two_ways_is_refused() {
+        for (result, sound) in [
+            (r#"{"resultType":"complete","content":[],"_meta":{},"ttlMs":1}"#, true),
+            (r#"{"content":[],"content":[],"x":1,"\u0078":2,"structuredContent":{"_meta":1,"_meta":2}}"#, true),
+            (r#"{"resultType":"complete","resultType":"input_required"}"#, false),
+            (r#"{"resultType":"input\u005frequired"}"#, false),
+            (r#"{"\u0072esultType":"input_required"}"#, false),
+            (r#"{"_meta":1,"_meta":{}}"#, false),
+            (r#"{"_meta":1,"_met\u0061":{}}"#, false),
+            (r#"{"result":1,"result":{}}"#, false),
+        ] {
+            let read = Message::read(&Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#)), &Limits::REPLY);
+            assert_eq!(read.is_ok(), sound, "{result}");
+        }
     }
 
     #[test]

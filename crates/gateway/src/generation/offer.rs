@@ -47,7 +47,8 @@ impl AsRef<[u8]> for Definition {
 impl CheckedOffer {
     /// Checks an offer. What is wrong is logged and left out; the rest stands, without the secrets that the target was given.
     pub fn check(target: &str, aliases: &[(String, String)], offer: Arc<Offer>, mask: Option<&Mask>) -> CheckedOffer {
-        let hidden = |json: &Bytes| without_secrets(mask, std::str::from_utf8(json).unwrap_or("")).map_or_else(|| json.clone(), Bytes::from);
+        let hidden =
+            |kind: Kind, json: &Bytes| without_secrets(mask, kind, std::str::from_utf8(json).unwrap_or("")).map_or_else(|| json.clone(), Bytes::from);
         let mut seen: HashSet<&str> = HashSet::new();
         let mut tools = Vec::with_capacity(offer.tools.len());
         for item in &offer.tools {
@@ -56,9 +57,18 @@ impl CheckedOffer {
                 _ if !is_sound(&item.name) => {
                     tracing::error!(target = target, tool = ?item.name, "tool is left out: its name is empty, over 128 bytes long, or has characters that deceive readers");
                 }
-                Err(reason) => tracing::error!(target = target, tool = item.name, reason, "tool is left out: its definition is not sound"),
+                Err(reason) => {
+                    // It quotes the definition.
+                    let clean = |text: &str| mask.and_then(|mask| mask.text(text)).unwrap_or_else(|| text.to_owned());
+                    tracing::error!(
+                        target = target,
+                        tool = clean(&item.name),
+                        reason = clean(&reason),
+                        "tool is left out: its definition is not sound"
+                    );
+                }
                 Ok(mut tool) => {
-                    if let Some(clean) = without_secrets(mask, &tool.json) {
+                    if let Some(clean) = without_secrets(mask, Kind::Tool, &tool.json) {
                         tool.json = clean;
                     }
                     let alias = aliases.iter().find(|(_, name)| *name == item.name).map(|(alias, _)| alias.clone());
@@ -81,19 +91,19 @@ impl CheckedOffer {
                 tracing::warn!(target = target, alias, tool = name, "alias names a tool that the target does not offer");
             }
         }
-        let plain = |items: &[Item]| -> Vec<Checked> {
+        let plain = |kind: Kind, items: &[Item]| -> Vec<Checked> {
             let mut seen = HashSet::new();
             let first = items.iter().filter(|item| !item.name.chars().any(char::is_control) && seen.insert(item.name.as_str()));
             first
                 .map(|item| Checked {
                     source: Bytes::copy_from_slice(item.name.as_bytes()),
                     wish: item.name.clone(),
-                    json: hidden(&item.json),
+                    json: hidden(kind, &item.json),
                     tool: None,
                 })
                 .collect()
         };
-        let plain = [plain(&offer.prompts), plain(&offer.resources), plain(&offer.templates)];
+        let plain = [plain(Kind::Prompt, &offer.prompts), plain(Kind::Resource, &offer.resources), plain(Kind::Template, &offer.templates)];
         let said = offer.instructions.clone();
         let instructions = said.map(|said| mask.and_then(|mask| mask.text(&said)).unwrap_or_else(|| said.to_string()));
         CheckedOffer { offer, aliases: aliases.to_vec(), tools, plain, instructions }

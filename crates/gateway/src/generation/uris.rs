@@ -10,6 +10,9 @@ use transom_protocol::uri::{self, Template};
 /// So many templates of a target are held against a URI: looking takes time on the road of requests.
 const TRIED: usize = 256;
 
+/// So many times URIs of one result are held against templates.
+const TRIES: usize = 16_384;
+
 /// The templates of each target; those that decide most of a URI first.
 pub(super) type Templates = HashMap<String, Vec<Template>>;
 
@@ -36,6 +39,11 @@ impl Generation {
             false => self.templates(target).iter().find_map(|template| template.expose(target, uri)).filter(leads_back),
         };
         expanded.unwrap_or_else(|| uri::exposed(target, uri))
+    }
+
+    /// How many URIs of one result may be held against the target's templates.
+    pub fn uris_to_try(&self, target: &str) -> usize {
+        TRIES / self.templates(target).len().max(1)
     }
 
     fn lists(&self, target: &str, uri: &str) -> bool {

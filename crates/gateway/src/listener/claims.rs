@@ -21,7 +21,8 @@ pub fn settled(result: Bytes, era: Era, method: Method) -> Bytes {
     }
     let Ok(text) = std::str::from_utf8(&result) else { return result };
     let object = Json::trusted(text);
-    let said = object.get("_meta").filter(|said| said.kind() == Kind::Object).map(|said| {
+    let speaks = |said: &Json<'_>| said.kind() == Kind::Object && said.members().any(|(key, _)| key.is(meta::SERVER_INFO) || key.is("cacheScope"));
+    let said = object.get("_meta").filter(speaks).map(|said| {
         let caches = said.get("cacheScope").is_some();
         let edit = |key: Key<'_>, _: Json<'_>| match era {
             Era::Modern if key.is(meta::SERVER_INFO) => Edit::Set(SERVER_INFO.as_bytes()),
@@ -35,6 +36,9 @@ pub fn settled(result: Bytes, era: Era, method: Method) -> Bytes {
     let of_task = (method == Method::GetTask).then(|| object.get("result")).flatten().filter(|result| result.kind() == Kind::Object);
     let of_task = of_task.map(|of_task| settled(result.slice_ref(of_task.raw().as_bytes()), era, Method::CallTool));
     let caches = object.get("cacheScope").is_some();
+    if said.is_none() && of_task.is_none() && !caches && !(reads && object.get("ttlMs").is_some()) {
+        return result;
+    }
     let edit = |key: Key<'_>, value: Json<'_>| match &said {
         _ if key.is("result") && of_task.is_some() => of_task.as_deref().map_or(Edit::Keep, Edit::Set),
         Some(said) if key.is("_meta") => {

@@ -22,7 +22,7 @@ pub struct RegistryClient {
     /// Why there is none is told with every fetch: a bad certificate file must not end a gateway that runs.
     http: Option<Result<reqwest::Client, String>>,
     last: Mutex<Option<Sent>>,
-    turn: tokio::sync::Mutex<()>,
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What the server gave us to ask whether anything is new.
@@ -68,7 +68,7 @@ impl RegistryClient {
             RegistryLocation::File(_) => None,
             RegistryLocation::Http { url, ca, .. } => Some(crate::web::client(url, ca.as_deref(), DEADLINE)),
         };
-        RegistryClient { source: source.clone(), http, last: Mutex::default(), turn: tokio::sync::Mutex::default() }
+        RegistryClient { source: source.clone(), http, last: Mutex::default(), turn: Arc::default() }
     }
 
     /// The source it reads.
@@ -85,8 +85,8 @@ impl RegistryClient {
     }
 
     /// To be held from the fetch until its answer is taken in.
-    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.turn.lock().await
+    pub(super) async fn turn(&self) -> tokio::sync::OwnedMutexGuard<()> {
+        self.turn.clone().lock_owned().await
     }
 
     /// This text of the source can go live: from now on only what differs from it needs to be sent.

@@ -186,7 +186,11 @@ impl RegistryStore {
         let answers = join_all(clients.iter().map(|client| client.fetch())).await;
         let (store, answers) = (self.clone(), clients.iter().cloned().zip(answers).collect());
         // To its end, also when who asked is gone: what was noted as the latest word of a source counts as news only once.
-        let taken = tokio::spawn(async move { store.take_in(answers, cause).await });
+        let taken = tokio::spawn(async move {
+            let taken = store.take_in(answers, cause).await;
+            drop(turns);
+            taken
+        });
         taken.await.unwrap_or_else(|error| Err(format!("what the sources say could not be taken in: {error}")))
     }
 
@@ -246,6 +250,9 @@ impl RegistryStore {
 
     /// What is new among thousands of tools takes a while to tell; requests go on meanwhile.
     async fn conclude_aside(self: &Arc<Self>, verdict: Verdict, origin: Origin, words: Words) -> Result<Outcome, Rejected> {
+        if !matches!(verdict, Verdict::Fit(_)) {
+            return self.conclude(verdict, origin, words);
+        }
         let store = self.clone();
         match aside::run("registry-adopt", move || store.conclude(verdict, origin, words)).await {
             Ok(Some(concluded)) => concluded,

@@ -163,7 +163,7 @@ pub async fn holds(gateway: &Process, metrics: &str) -> Holds {
 /// The metrics of a gateway that lives. One that is gone, or cannot be read, must not look as if it held nothing, so it ends the test.
 async fn page(gateway: &Process, metrics: &str) -> String {
     let mut found = String::new();
-    for _ in 0..3 {
+    for _ in 0..25 {
         let lives = sys::process(gateway.pid()).is_some_and(|process| process.state != 'Z');
         assert!(lives, "the gateway is gone: {}", gateway.stderr().lines().last().unwrap_or_default());
         match gateway.http.try_send("GET", metrics, &[], "").await.map(|page| (page.status, page.text())) {
@@ -173,7 +173,7 @@ async fn page(gateway: &Process, metrics: &str) -> String {
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    panic!("the metrics cannot be read, after three attempts: {found}");
+    panic!("the metrics cannot be read, after five seconds: {found}");
 }
 
 /// A series that is always there.
