@@ -83,7 +83,7 @@ fn measure(options: &[&str]) -> ExitCode {
     let run = Run {
         this: std::env::current_exe().expect("the path of this program"),
         load: Load { connections: number("--connections", 64), time: Duration::from_secs(seconds as u64) },
-        rounds: number("--rounds", if short { 2 } else { 5 }),
+        rounds: number("--rounds", if short { 3 } else { 5 }),
         short,
         slack: 1.0 + number("--slack", 0) as f64 / 100.0,
         only: value("--only").unwrap_or_default().to_owned(),
