@@ -161,11 +161,13 @@ impl Message {
         let text = json::scan_two(bytes, limits, |outer, key, range| {
             if let Some(outer) = outer {
                 if outer.raw() == "result" {
-                    if let Some(at) = JUDGED.iter().position(|name| key.is(name)) {
+                    let written = key.raw();
+                    if let Some(at) = JUDGED.iter().position(|name| *name == written) {
                         let twice = judged & (1 << at) != 0;
-                        let disguised = key.raw().contains('\\') || (at == 0 && bytes.get(range).is_some_and(|value| value.contains(&b'\\')));
-                        odd |= twice || disguised;
+                        odd |= twice || (at == 0 && bytes.get(range).is_some_and(|value| value.contains(&b'\\')));
                         judged |= 1 << at;
+                    } else if written.contains('\\') {
+                        odd |= JUDGED.iter().any(|name| key.is(name));
                     }
                 } else if outer.raw() == "params" {
                     match NOTED.iter().position(|noted| key.is(noted)).and_then(|at| places.get_mut(at)) {

@@ -13,12 +13,17 @@ const LONGEST: f64 = 86_400_000.0;
 
 /// The result of a call without such claims. Nearly none has one, and stays as it is.
 pub fn settled(result: Bytes, era: Era, method: Method) -> Bytes {
-    // The names, and what they could be spelled with instead.
-    static SIGNS: LazyLock<[Finder<'static>; 4]> = LazyLock::new(|| [meta::SERVER_INFO, "\"cacheScope\"", "\\u00", "\\/"].map(Finder::new));
+    // Whoever reads replies sees to it that these are spelled so; what a task came to was not looked at there.
+    static SIGNS: LazyLock<[Finder<'static>; 2]> = LazyLock::new(|| ["\"_meta\"", "\"cacheScope\""].map(Finder::new));
     let reads = method == Method::ReadResource;
-    if !reads && SIGNS.iter().all(|sign| sign.find(&result).is_none()) {
+    if !reads && method != Method::GetTask && SIGNS.iter().all(|sign| sign.find(&result).is_none()) {
         return result;
     }
+    cleaned(result, era, method)
+}
+
+fn cleaned(result: Bytes, era: Era, method: Method) -> Bytes {
+    let reads = method == Method::ReadResource;
     let Ok(text) = std::str::from_utf8(&result) else { return result };
     let object = Json::trusted(text);
     let speaks = |said: &Json<'_>| said.kind() == Kind::Object && said.members().any(|(key, _)| key.is(meta::SERVER_INFO) || key.is("cacheScope"));
@@ -34,7 +39,7 @@ pub fn settled(result: Bytes, era: Era, method: Method) -> Bytes {
     });
     // What a task came to is the result of a call.
     let of_task = (method == Method::GetTask).then(|| object.get("result")).flatten().filter(|result| result.kind() == Kind::Object);
-    let of_task = of_task.map(|of_task| settled(result.slice_ref(of_task.raw().as_bytes()), era, Method::CallTool));
+    let of_task = of_task.map(|of_task| cleaned(result.slice_ref(of_task.raw().as_bytes()), era, Method::CallTool));
     let caches = object.get("cacheScope").is_some();
     if said.is_none() && of_task.is_none() && !caches && !(reads && object.get("ttlMs").is_some()) {
         return result;
@@ -96,7 +101,7 @@ mod tests {
             (
                 Era::Modern,
                 Method::CallTool,
-                r#"{"content":[],"cache\u0053cope":"public","ttlMs":1e15,"_meta":{"io.modelcontextprotocol\/serverInfo":{"name":"evil"}}}"#.into(),
+                r#"{"content":[],"_meta":{"io.modelcontextprotocol\/serverInfo":{"name":"evil"}}}"#.into(),
                 format!(r#"{{"content":[],"_meta":{{"io.modelcontextprotocol\/serverInfo":{SERVER_INFO}}}}}"#),
             ),
             // A task lives for as long as its target says.
