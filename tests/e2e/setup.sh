@@ -74,13 +74,16 @@ install_faketime() {
   LD_PRELOAD=$1/libfaketime.so.1 FAKETIME="@2020-01-01 00:00:00" date +%Y | grep -q 2020
 }
 
-# The files of the JSON Parsing Test Suite (github.com/nst/JSONTestSuite, MIT), which the source of this crate has among its tests.
+# The files of the JSON Parsing Test Suite (github.com/nst/JSONTestSuite, MIT), which the source of this crate has among its tests. Cargo brings it, so
+# that it comes from where all other crates come from.
 install_parsing() {
   cd "$1"
-  curl --fail --silent --show-error --location --max-time 120 --remote-name https://static.crates.io/crates/actson/actson-2.1.0.crate
-  echo "78deb7b1fc041f9faa47b5f4c05a48362c5cbb18308bf7f9641e200f56a26a71  actson-2.1.0.crate" | sha256sum --check
-  tar --extract --gzip --file actson-2.1.0.crate --strip-components 3 actson-2.1.0/tests/json_test_suite/test_parsing
-  rm actson-2.1.0.crate
+  mkdir -p src && touch src/lib.rs
+  printf '[package]\nname = "parsing"\nversion = "0.0.0"\nedition = "2024"\n[dependencies]\nactson = "=2.1.0"\n[workspace]\n' >Cargo.toml
+  cargo vendor --quiet >/dev/null
+  grep -q '"package":"78deb7b1fc041f9faa47b5f4c05a48362c5cbb18308bf7f9641e200f56a26a71"' vendor/actson/.cargo-checksum.json
+  mv vendor/actson/tests/json_test_suite/test_parsing .
+  rm -r vendor src Cargo.toml Cargo.lock
   ls test_parsing/y_structure_lonely_true.json
 }
 
