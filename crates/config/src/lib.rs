@@ -4,6 +4,8 @@
 //! several files together, and `meant` decides what it all means. Each notes every `problem` it finds, and [`load`] reports them
 //! at once. After it nobody reads YAML or the environment again.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
 mod duration;
 mod environment;
 mod file;

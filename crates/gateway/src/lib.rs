@@ -2,6 +2,8 @@
 //!
 //! Start reading at [`app`] (how it starts), then [`stack`] (what happens to a message).
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
 pub mod abilities;
 pub mod admin;
 pub mod app;

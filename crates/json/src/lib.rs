@@ -3,6 +3,8 @@
 //! Numbers are never converted, so `1e400`, `1.0` and 64-bit integers survive; objects keep the order of their members.
 //! Pure: text in, text out. Both the protocol and the registry stand on it.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
 mod block;
 mod text;
 pub mod tree;

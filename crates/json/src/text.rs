@@ -533,9 +533,23 @@ impl<'t> Iterator for Elements<'t> {
     }
 }
 
+/// What follows white space and a comma.
+pub(crate) fn past_gap(text: &str) -> &str {
+    let gap = text.bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',')).count();
+    text.get(gap..).unwrap_or_default()
+}
+
+/// The text of the string that checked text begins with, and what follows the string.
+pub(crate) fn first_string(text: &str) -> Option<(Cow<'_, str>, &str)> {
+    let (end, escapes) = string(text.as_bytes(), 0)?;
+    let (raw, rest) = text.split_at_checked(end)?;
+    let raw = inside(raw);
+    Some((if escapes { unescape(raw) } else { raw.into() }, rest))
+}
+
 /// The first value of checked text, past white space and a comma, and what follows it.
 pub(crate) fn first_value(text: &str) -> Option<(&str, &str)> {
-    let text = text.trim_start_matches([' ', '\t', '\n', '\r', ',']);
+    let text = past_gap(text);
     let bytes = text.as_bytes();
     let end = match bytes.first()? {
         b'"' => string_end(bytes, 0)?,

@@ -1,8 +1,9 @@
 //! A tree for JSON that must be changed: schemas, documents, arguments. It keeps what text keeps, so that what is not
 //! changed is written as it was read, white space aside.
 
-use crate::text::{Json, Kind, first_value};
+use crate::text::{Json, Kind, first_string, first_value, past_gap};
 use crate::write;
+use std::collections::HashMap;
 use std::fmt;
 
 /// A JSON value of its own.
@@ -36,19 +37,19 @@ impl From<Json<'_>> for Tree {
 /// The first value of a checked text, and what follows it. Each byte is read once: who looks for the end of a container first, and then into it,
 /// reads what is deepest most often.
 fn read(text: &str) -> Option<(Tree, &str)> {
-    let text = text.trim_start_matches(BETWEEN);
+    let text = past_gap(text);
     match text.as_bytes().first()? {
         b'{' => {
-            let mut members = Vec::new();
+            let mut members = Members::default();
             let mut rest = text.get(1..)?;
             loop {
-                rest = rest.trim_start_matches(BETWEEN);
+                rest = past_gap(rest);
                 if let Some(rest) = rest.strip_prefix('}') {
-                    return Some((Tree::Object(members.into_iter().collect()), rest));
+                    return Some((Tree::Object(members.object), rest));
                 }
-                let (key, after) = first_value(rest)?;
-                let (value, after) = read(after.trim_start_matches(BETWEEN).strip_prefix(':')?)?;
-                members.push((Json::trusted(key).string()?.into_owned(), value));
+                let (key, after) = first_string(rest)?;
+                let (value, after) = read(past_gap(after).strip_prefix(':')?)?;
+                members.add(key.into_owned(), value);
                 rest = after;
             }
         }
@@ -56,7 +57,7 @@ fn read(text: &str) -> Option<(Tree, &str)> {
             let mut elements = Vec::new();
             let mut rest = text.get(1..)?;
             loop {
-                rest = rest.trim_start_matches(BETWEEN);
+                rest = past_gap(rest);
                 if let Some(rest) = rest.strip_prefix(']') {
                     return Some((Tree::Array(elements), rest));
                 }
@@ -65,11 +66,10 @@ fn read(text: &str) -> Option<(Tree, &str)> {
                 rest = after;
             }
         }
+        b'"' => first_string(text).map(|(string, rest)| (Tree::String(string.into_owned()), rest)),
         _ => {
             let (raw, rest) = first_value(text).filter(|(raw, _)| !raw.is_empty())?;
-            let json = Json::trusted(raw);
-            let tree = match json.kind() {
-                Kind::String => Tree::String(json.string().unwrap_or_default().into_owned()),
+            let tree = match Json::trusted(raw).kind() {
                 Kind::Number => Tree::Number(raw.into()),
                 Kind::Bool => Tree::Bool(raw == "true"),
                 _ => Tree::Null,
@@ -78,9 +78,6 @@ fn read(text: &str) -> Option<(Tree, &str)> {
         }
     }
 }
-
-/// What may stand between values.
-const BETWEEN: [char; 5] = [' ', '\t', '\n', '\r', ','];
 
 impl From<&str> for Tree {
     fn from(text: &str) -> Tree {
@@ -159,7 +156,7 @@ impl Tree {
 
     /// It as compact JSON.
     pub fn to_json(&self) -> String {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(256);
         self.write(&mut out);
         String::from_utf8(out).unwrap_or_default()
     }
@@ -276,28 +273,47 @@ impl FromIterator<(String, Tree)> for Object {
     /// Of equal keys the last wins, in the place of the first.
     fn from_iter<I: IntoIterator<Item = (String, Tree)>>(members: I) -> Object {
         let members = members.into_iter();
-        let mut object = Object(Vec::with_capacity(members.size_hint().0));
-        let mut seen = std::collections::HashMap::new();
-        for (key, value) in members {
-            // Small objects are searched; large ones are looked up, so that reading stays linear.
-            if object.0.len() < 16 {
-                object.insert(key, value);
-                continue;
-            }
-            if seen.is_empty() {
-                seen.extend(object.0.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)));
-            }
-            match seen.get(&key).and_then(|at| object.0.get_mut(*at)) {
-                Some(place) => place.1 = value,
-                None => {
-                    seen.insert(key.clone(), object.0.len());
-                    object.0.push((key, value));
-                }
-            }
-        }
-        object
+        let mut all = Members { object: Object(Vec::with_capacity(members.size_hint().0)), ..Members::default() };
+        members.for_each(|(key, value)| all.add(key, value));
+        all.object
     }
 }
+
+/// An object on its way.
+#[derive(Default)]
+struct Members {
+    object: Object,
+    /// Where each key stands, once there are many.
+    places: HashMap<String, usize>,
+}
+
+impl Members {
+    /// Of equal keys the last wins, in the place of the first.
+    fn add(&mut self, key: String, value: Tree) {
+        let Members { object: Object(members), places } = self;
+        // Small objects are searched; large ones are looked up, so that reading stays linear.
+        let place = if members.len() < FEW {
+            members.iter().position(|(name, _)| *name == key)
+        } else {
+            if places.is_empty() {
+                places.extend(members.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)));
+            }
+            places.get(&key).copied()
+        };
+        match place.and_then(|at| members.get_mut(at)) {
+            Some((_, place)) => *place = value,
+            None => {
+                if !places.is_empty() {
+                    places.insert(key.clone(), members.len());
+                }
+                members.push((key, value));
+            }
+        }
+    }
+}
+
+/// An object with fewer members is small.
+const FEW: usize = 16;
 
 impl IntoIterator for Object {
     type Item = (String, Tree);

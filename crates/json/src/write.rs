@@ -18,7 +18,7 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
             b'\n' => b"\\n",
             b'\r' => b"\\r",
             b'\t' => b"\\t",
-            0..=0x1f => &[b'\\', b'u', b'0', b'0', b'0' + (byte >> 4), HEX[usize::from(byte & 15)]],
+            0..=0x1f => &[b'\\', b'u', b'0', b'0', b'0' + (byte >> 4), HEX.get(usize::from(byte & 15)).copied().unwrap_or(b'0')],
             _ => continue,
         };
         out.extend_from_slice(bytes.get(start..at).unwrap_or(&[]));

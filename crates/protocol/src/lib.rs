@@ -3,6 +3,8 @@
 //! Pure: bytes in, bytes out. Nothing here knows a runtime, a socket, a clock or the environment. A message is scanned,
 //! not parsed into a tree: what the gateway does not change stays the bytes it came as.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
 pub mod error;
 pub mod header;
 pub mod id;

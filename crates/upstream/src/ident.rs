@@ -12,6 +12,7 @@ impl Ident {
         Ident(rand::random())
     }
 
+    #[allow(clippy::indexing_slicing, reason = "four bits number sixteen digits")]
     pub(crate) fn json(self) -> IdentJson {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let mut out = [b'"'; 34];

@@ -29,6 +29,7 @@ struct Aside<T>(T);
 
 impl<T> PerLane<T> {
     /// This lane's.
+    #[allow(clippy::indexing_slicing, reason = "the remainder is below what it is divided by")]
     pub(crate) fn own(&self) -> MutexGuard<'_, T> {
         locked(&self.0[LANE.get() % LANES])
     }

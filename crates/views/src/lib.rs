@@ -3,6 +3,8 @@
 //!
 //! Pure: tools in, text or an index out. Who may see a tool is decided before it gets here.
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
 pub mod provider;
 pub mod search;
 pub mod typescript;

@@ -38,6 +38,7 @@ impl Metadata {
     }
 
     /// The document at this address. Without issuers there is none: a client would look for a server that gives tokens.
+    #[allow(clippy::indexing_slicing, reason = "an object takes a member of any name")]
     pub(super) fn document(&self, headers: &HeaderMap, uri: &Uri) -> Option<String> {
         if self.issuers.is_empty() {
             return None;

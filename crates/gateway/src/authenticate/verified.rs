@@ -27,6 +27,7 @@ impl Entry {
 pub(super) struct Verified([Mutex<HashMap<[u8; 32], Entry, RandomState>>; SHARDS]);
 
 impl Verified {
+    #[allow(clippy::indexing_slicing, reason = "the remainder is below what it is divided by")]
     fn shard(&self, hash: &[u8; 32]) -> &Mutex<HashMap<[u8; 32], Entry, RandomState>> {
         let [first, ..] = hash;
         &self.0[usize::from(*first) % SHARDS]

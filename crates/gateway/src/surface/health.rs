@@ -1,5 +1,7 @@
 //! Is it alive, is it ready, what does it know: `/health`, `/ready`, `/status`.
 
+#![allow(clippy::indexing_slicing, reason = "objects that are built here take a member of any name")]
+
 use crate::authorize::{Sight, Viewer};
 use crate::config::Readiness;
 use crate::generation::{Generation, Kind, Registry};
