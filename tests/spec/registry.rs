@@ -355,7 +355,8 @@ async fn an_answer_to_a_question_cannot_bring_hidden_arguments_along() {
     let definition = json!({"name": "fetch", "description": "", "inputSchema": {"type": "object", "properties": {
         "q": {"type": "string"}, "api_key": {"type": "string"}}}});
     let asking = target("asking").era(Era::Modern).tool_def(definition).handler("fetch", |_, _| async move {
-        Ok(json!({"resultType": "input_required", "requestState": "inner-state", "inputRequests": {"who": {"method": "elicitation/create", "params": {}}}}))
+        let question = json!({"who": {"method": "elicitation/create", "params": {"message": format!("is it {KEY}?")}}});
+        Ok(json!({"resultType": "input_required", "requestState": format!("inner-state of {KEY}"), "inputRequests": question}))
     });
     let registry = json!({"tools": [{"name": "look_up", "source": {"target": "asking", "tool": "fetch"}, "defaults": {"api_key": "${KEY}"}, "hideFields": ["api_key"]}]});
     let gateway = gateway().target_with(&asking, |spec| spec.allow_server_requests = true).registry(&registry).env([("KEY", KEY)]).start().await;
@@ -363,6 +364,8 @@ async fn an_answer_to_a_question_cannot_bring_hidden_arguments_along() {
     let question = client.call("look_up", json!({"q": "x"})).await;
     let state = question.result()["requestState"].clone();
     assert!(state.is_string() && !question.raw.contains("inner-state"), "{}", question.raw);
+    // D2: what is asked has no secret in it; the state, which nobody but the target reads, keeps what it had.
+    assert!(question.raw.contains("is it [redacted]?") && !question.raw.contains(KEY), "{}", question.raw);
     let retry = |arguments: Value| {
         client.request("tools/call", json!({"name": "look_up", "arguments": arguments, "requestState": state, "inputResponses": {}}))
     };
@@ -370,7 +373,7 @@ async fn an_answer_to_a_question_cannot_bring_hidden_arguments_along() {
     assert_eq!(asking.calls().len(), 1, "nothing was asked again");
     retry(json!({"q": "y"})).await.result();
     let sent = asking.requests_of("tools/call").pop().unwrap().json();
-    assert_eq!(sent["params"]["requestState"], "inner-state");
+    assert_eq!(sent["params"]["requestState"], format!("inner-state of {KEY}"));
     assert_eq!(sent["params"]["arguments"], json!({"q": "y", "api_key": KEY}));
 }
 

@@ -325,6 +325,22 @@ impl Bridge {
         self.drive(waiting, &source.context, abilities(&source), Some(token)).await
     }
 
+    /// What a target says in a call, without the secrets that the call was sent with: they may have changed since.
+    fn clean(&self, waiting: &Waiting, json: Bytes) -> Bytes {
+        let Some(masked) = masked(waiting.mask.as_deref(), &json) else { return json };
+        self.runtime.metrics.secret_reflected(&waiting.target);
+        masked
+    }
+
+    /// How a call ended.
+    fn finished(&self, waiting: &Waiting, done: Result<Bytes, Failure>) -> Result<Answered, Failure> {
+        match done {
+            Ok(result) => Ok(Answered::Result(untyped(self.clean(waiting, result)))),
+            Err(Failure::Refused { server, error }) => Err(Failure::Refused { server, error: self.clean(waiting, error) }),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// Goes on with a call until it is done or asks something. `token` is the progress token of a request that took it up, which
     /// is not the one the call began with.
     async fn drive(
@@ -336,6 +352,7 @@ impl Bridge {
     ) -> Result<Answered, Failure> {
         let pass = |message: FromTarget, waiting: &mut Waiting| match message {
             FromTarget::Notification(message) => {
+                let message = self.clean(waiting, message);
                 let message = match &token {
                     None => Some(message),
                     Some(token) => under_token(message, token.as_ref()),
@@ -347,6 +364,7 @@ impl Bridge {
             FromTarget::Request { method, params, answer } => match can.judge(&method, view(&params)) {
                 Ok(()) if waiting.open.len() < QUESTIONS => {
                     waiting.asked += 1;
+                    let params = self.clean(waiting, params);
                     waiting.open.push(Question { key: format!("question-{}", waiting.asked), method, params, answer });
                 }
                 refused => {
@@ -361,7 +379,7 @@ impl Bridge {
                 pass(message, &mut waiting);
             }
             if let Some(done) = waiting.done.take() {
-                return finished(&waiting, done);
+                return self.finished(&waiting, done);
             }
             waiting.open.retain(|question| !question.answer.is_closed());
             if !waiting.open.is_empty() {
@@ -389,16 +407,6 @@ impl Bridge {
                 pass(message, &mut waiting);
             }
         }
-    }
-}
-
-/// How a call ended, without the secrets it was sent with: they may have changed since.
-fn finished(waiting: &Waiting, done: Result<Bytes, Failure>) -> Result<Answered, Failure> {
-    let clean = |json: Bytes| masked(waiting.mask.as_deref(), &json).unwrap_or(json);
-    match done {
-        Ok(result) => Ok(Answered::Result(untyped(clean(result)))),
-        Err(Failure::Refused { server, error }) => Err(Failure::Refused { server, error: clean(error) }),
-        Err(failure) => Err(failure),
     }
 }
 

@@ -66,7 +66,10 @@ impl Next<Box<SourceCall>> for Dispatch {
             CallError::Refused(_) => {
                 Failure::Upstream { server: slot.name.to_string(), error: CallError::Invalid("an error without a code that can be read".into()) }
             }
-            error => Failure::Upstream { server: slot.name.to_string(), error },
+            error => {
+                let hide = |text: &str| context.generation.mask(&slot.name)?.text(text);
+                Failure::Upstream { server: slot.name.to_string(), error: error.hiding(hide) }
+            }
         })
     }
 }

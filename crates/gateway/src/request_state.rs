@@ -12,7 +12,7 @@ use transom_protocol::json::{Json, Key};
 use transom_protocol::message::Params;
 use transom_protocol::write::{self, Edit};
 
-const PURPOSE: &str = "transom request state 2";
+const PURPOSE: &str = "transom request state 3";
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
 const MEMBER: &str = "requestState";
 /// A state holds what a target wants to have back.
@@ -31,13 +31,15 @@ pub struct Binding<'b> {
     pub method: Method,
     /// The target's own name for what was called.
     pub source: &'b [u8],
+    /// The name it was called by: another tool over the same source has other arguments, and shows other parts of results.
+    pub exposed: &'b str,
 }
 
 impl Binding<'_> {
     fn record(&self, kind: u8, expiry: u64) -> Vec<u8> {
         let mut record = vec![kind];
         record.extend_from_slice(&expiry.to_le_bytes());
-        for part in [self.principal.key().as_bytes(), self.target.as_bytes(), self.method.name().as_bytes(), self.source] {
+        for part in [self.principal.key().as_bytes(), self.target.as_bytes(), self.method.name().as_bytes(), self.source, self.exposed.as_bytes()] {
             record.extend_from_slice(&u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
             record.extend_from_slice(part);
         }
@@ -110,7 +112,7 @@ mod tests {
     #[test]
     fn a_state_comes_back_only_for_what_it_was_given_for() {
         let seal = Seal::new(None).unwrap();
-        let binding = Binding { principal: &Principal::anonymous(), target: "t", method: Method::CallTool, source: b"tool" };
+        let binding = Binding { principal: &Principal::anonymous(), target: "t", method: Method::CallTool, source: b"tool", exposed: "name" };
         let asked = sealed(&seal, &binding, Bytes::from_static(br#"{"resultType":"input_required","requestState":"inner \"state\""}"#));
         let text = std::str::from_utf8(&asked).unwrap();
         assert!(!text.contains("inner"));
@@ -124,6 +126,7 @@ mod tests {
             Binding { principal: &robot, ..binding },
             Binding { target: "u", ..binding },
             Binding { source: b"other", ..binding },
+            Binding { exposed: "alias", ..binding },
             Binding { method: Method::GetPrompt, ..binding },
         ] {
             assert!(opened(&seal, &other, retry()).is_err());
@@ -137,7 +140,7 @@ mod tests {
     #[test]
     fn a_ticket_leads_back_only_for_what_it_was_given_for_and_no_target_reads_it() {
         let seal = Seal::new(None).unwrap();
-        let binding = Binding { principal: &Principal::anonymous(), target: "t", method: Method::CallTool, source: b"tool" };
+        let binding = Binding { principal: &Principal::anonymous(), target: "t", method: Method::CallTool, source: b"tool", exposed: "name" };
         let asked = ticketed(&seal, &binding, &Bytes::from_static(br#"{"resultType":"input_required"}"#), Ticket(7)).unwrap();
         let token = Json::trusted(std::str::from_utf8(&asked).unwrap()).get("requestState").unwrap().raw();
         let retry = || Params::trusted(format!(r#"{{"name":"x","requestState":{token}}}"#));

@@ -18,6 +18,7 @@ use crate::session::Sessions;
 use crate::store::RegistryStore;
 use crate::tasks::TaskBook;
 use crate::via::Via;
+use crate::virtualize::masked;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -141,9 +142,13 @@ impl Host for Wake {
     }
 
     fn task_status(&self, target: &str, params: Bytes) {
-        if let Some((session, message)) = self.tasks.status(target, &params) {
-            self.hub.tell_session(session, message);
+        let Some(((session, message), runtime)) = self.tasks.status(target, &params).zip(self.runtime.upgrade()) else { return };
+        let generation = runtime.generation.load();
+        let clean = masked(generation.mask(target).map(|mask| &**mask), &message);
+        if clean.is_some() {
+            self.metrics.secret_reflected(target);
         }
+        self.hub.tell_session(session, clean.unwrap_or(message));
     }
 
     fn connected(&self, target: &str, success: bool) {
@@ -156,6 +161,11 @@ impl Host for Wake {
 
     fn protocol_error(&self, target: &str, kind: &'static str) {
         self.metrics.protocol_error(target, kind);
+    }
+
+    fn hide(&self, target: &str, text: &str) -> Option<String> {
+        let generation = self.runtime.upgrade()?.generation_now();
+        generation.mask(target)?.text(text)
     }
 
     fn via(&self) -> &str {

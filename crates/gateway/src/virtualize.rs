@@ -209,7 +209,8 @@ impl Virtualize {
         let mask = context.generation.mask(&slot.name).cloned();
         let target = slot.name.clone();
         let Call { method, method_text, params, .. } = *call;
-        let binding = Binding { principal: &principal, target: &target, method, source: &source };
+        let exposed = entry.as_ref().map_or("", |entry| entry.exposed());
+        let binding = Binding { principal: &principal, target: &target, method, source: &source, exposed };
         let (params, ticket) = match (context.era, target_era) {
             (Era::Modern, _) => request_state::opened(&self.runtime.seal, &binding, params)?,
             (Era::Legacy, Era::Modern) if request_state::smuggled(&params) => {
@@ -249,9 +250,9 @@ impl Virtualize {
                 let Some(task) = may_make_task.then(|| tasks::created(&result, target_era)).flatten() else {
                     return Ok(Outcome::Result(result));
                 };
-                match (makes_tasks, entry, target_era) {
+                match (makes_tasks, &entry, target_era) {
                     (true, Some(entry), _) => {
-                        let made = Made { result: &result, task, era: target_era, entry: &entry, principal: &principal, session: book.as_deref() };
+                        let made = Made { result: &result, task, era: target_era, entry, principal: &principal, session: book.as_deref() };
                         self.task_made(&made).map(|made| Outcome::Passing(self.masked(mask.as_deref(), &target, made)))
                     }
                     // A result of the legacy era may have a member of that name.
@@ -263,8 +264,9 @@ impl Virtualize {
                 }
             }
             Ok(Answered::Question(question)) => {
-                let question = self.masked(mask.as_deref(), &target, question);
-                Ok(Outcome::Passing(request_state::sealed(&self.runtime.seal, &binding, question)))
+                // Sealed first: what a target wants to have back, it gets back as it was.
+                let question = request_state::sealed(&self.runtime.seal, &binding, question);
+                Ok(Outcome::Passing(self.masked(mask.as_deref(), &target, question)))
             }
             Ok(Answered::Parked(question, ticket)) => {
                 let question = self.masked(mask.as_deref(), &target, question);

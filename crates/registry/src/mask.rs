@@ -1,7 +1,8 @@
 //! Keeps injected values out of what travels back: a target that echoes one gets it replaced by `[redacted]`.
 //!
 //! Each secret is looked for as it is and in the spellings that a target may give it: escaped for JSON (once and twice), for
-//! URLs, in base64 at any alignment, in hexadecimal, in other letter cases. What has none of them keeps its bytes.
+//! URLs, in base64 at any alignment, in hexadecimal, in other letter cases. A text that is JSON itself, or a text in such a text, is also
+//! looked at as it reads: which characters its writer escaped is nobody's guess. What has no secret in it keeps its bytes.
 
 use crate::secret::{REDACTED, Secret};
 use aho_corasick::{AhoCorasick, BuildError};
@@ -12,8 +13,12 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use transom_json::{Json, write};
 
+mod nested;
+
 /// Shorter values stand in too many texts by chance.
 const SHORTEST: usize = 8;
+/// A text in a text in a text is as far as anybody goes.
+const LEVELS: usize = 3;
 
 /// What RFC 3986 calls unreserved is not encoded in a URL.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -57,9 +62,12 @@ impl Mask {
         let mut forms = BTreeSet::new();
         let mut escapes = false;
         for secret in secrets {
-            if secret.expose().chars().count() >= SHORTEST {
-                escapes |= escaped(secret.expose()) != secret.expose();
-                spell(secret.expose(), &mut forms);
+            // A line break at its end, say, is nothing that a target has to keep.
+            for text in [secret.expose(), secret.expose().trim()] {
+                if text.chars().count() >= SHORTEST {
+                    escapes |= escaped(text) != text;
+                    spell(text, &mut forms);
+                }
             }
         }
         let finders = if forms.is_empty() { Vec::new() } else { vec![AhoCorasick::new(forms)?] };
@@ -136,20 +144,41 @@ impl Mask {
 
     /// Where secrets stand in a text. Those that overlap are one place, so that no rest of either stays.
     fn places(&self, text: &str) -> Vec<Range<usize>> {
-        let mut found: Vec<Range<usize>> = Vec::new();
-        if !self.finds(text) {
-            return found;
-        }
-        let mut all: Vec<Range<usize>> = self.finders.iter().flat_map(|finder| finder.find_overlapping_iter(text)).map(|each| each.range()).collect();
-        all.sort_unstable_by_key(|each| each.start);
-        for each in all {
-            match found.last_mut() {
-                Some(last) if each.start < last.end => last.end = last.end.max(each.end),
-                _ => found.push(each),
+        let mut found = self.plain_places(text);
+        // What reads as the text does, one level further in each time.
+        let mut inner: Vec<String> = Vec::new();
+        for _ in 0..LEVELS {
+            let Some(read) = nested::read(inner.last().map_or(text, String::as_str)) else { break };
+            let mut places = self.plain_places(&read);
+            for outer in inner.iter().map(String::as_str).rev().chain([text]) {
+                places = nested::origins(outer, &places);
             }
+            found = together(found.into_iter().chain(places).collect());
+            inner.push(read);
         }
         found
     }
+
+    /// Where they stand as they are spelled.
+    fn plain_places(&self, text: &str) -> Vec<Range<usize>> {
+        if !self.finds(text) {
+            return Vec::new();
+        }
+        together(self.finders.iter().flat_map(|finder| finder.find_overlapping_iter(text)).map(|each| each.range()).collect())
+    }
+}
+
+/// Places in order, those that overlap as one.
+fn together(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    all.sort_unstable_by_key(|each| each.start);
+    for each in all {
+        match found.last_mut() {
+            Some(last) if each.start < last.end => last.end = last.end.max(each.end),
+            _ => found.push(each),
+        }
+    }
+    found
 }
 
 fn replaced(text: &str, found: &[Range<usize>]) -> String {
@@ -309,6 +338,32 @@ mod tests {
             assert!(serde_json::from_str::<serde_json::Value>(&masked).is_ok(), "{masked}");
             assert!(masked.contains(REDACTED), "{masked}");
         }
+    }
+
+    // D2: encoders differ in what they escape, and some texts are in a text that is in a text
+    #[test]
+    fn a_secret_is_found_whatever_the_encoder_of_an_inner_text_escapes() {
+        let mask = mask(&["ab&cd<ef>gh12", "kQ+9/zz=='p7", "pässwörd-Ünï99", "line\nbreak\"1", "with space 1 "]);
+        for inner in [
+            r#"{"k":"ab\u0026cd\u003cef\u003egh12"}"#,
+            r#"{"k":"kQ\u002B9/zz==\u0027p7"}"#,
+            r#"{"k":"kQ+9\/zz\u003d\u003d\u0027p7"}"#,
+            r#"{"k":"p\u00E4ssw\u00F6rd-\u00DCn\u00ef99"}"#,
+            r#"{"k":"line\nbreak\u00221"}"#,
+            r#""\u0077ith space 1""#,
+        ] {
+            let plain = mask.text(&format!("said {inner}!")).unwrap_or_else(|| panic!("{inner}"));
+            assert_eq!(plain.matches(REDACTED).count(), 1, "{plain}");
+            for text in [inner.to_owned(), write::quoted(inner), write::quoted(&write::quoted(inner))] {
+                let json = json_string(&text);
+                let masked = mask.json(&json).unwrap_or_else(|| panic!("{json}"));
+                let read: serde_json::Value = serde_json::from_str(&masked).unwrap();
+                let said = read["content"][0]["text"].as_str().unwrap();
+                assert!(said.contains(REDACTED) && said.len() <= text.len(), "{said}");
+                assert!(!["gh12", "p7", "99", "break", "space"].iter().any(|rest| said.contains(rest)), "{said}");
+            }
+        }
+        assert_eq!(mask.text(r"C:\users\new \u12 \ud800 \"), None);
     }
 
     // D2: a text in a text, written by those who escape what they need not

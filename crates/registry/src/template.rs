@@ -26,6 +26,8 @@ pub struct Expanded {
     pub secret: bool,
     /// Placeholders that were opened and never closed; they are in the text as they were written.
     pub unclosed: Vec<Range<usize>>,
+    /// What was read for it: the name of the variable or file, and its value. Defaults are not read.
+    pub read: Vec<(String, String)>,
 }
 
 impl fmt::Debug for Expanded {
@@ -77,7 +79,7 @@ pub enum Fault {
 
 /// Replaces every placeholder in `text`, or names all that cannot be replaced.
 pub fn expand(text: &str, environment: &dyn Environment) -> Result<Expanded, Vec<BadPlaceholder>> {
-    let mut expanded = Expanded { text: String::with_capacity(text.len()), secret: false, unclosed: Vec::new() };
+    let mut expanded = Expanded { text: String::with_capacity(text.len()), secret: false, unclosed: Vec::new(), read: Vec::new() };
     let mut faults = Vec::new();
     for part in parts(text) {
         match part {
@@ -88,7 +90,7 @@ pub fn expand(text: &str, environment: &dyn Environment) -> Result<Expanded, Vec
             }
             Part::Placeholder { at, body } => {
                 expanded.secret = true;
-                match value(body, environment) {
+                match value(body, environment, &mut expanded.read) {
                     Ok(value) => expanded.text.push_str(&value),
                     Err(fault) => faults.push(BadPlaceholder { at, fault }),
                 }
@@ -105,25 +107,30 @@ pub fn is_one_placeholder(text: &str) -> bool {
 }
 
 /// What one placeholder stands for.
-fn value(body: Body<'_>, environment: &dyn Environment) -> Result<String, Fault> {
+fn value(body: Body<'_>, environment: &dyn Environment, read: &mut Vec<(String, String)>) -> Result<String, Fault> {
+    let mut note = |name: &str, value: String| {
+        read.push((name.to_owned(), value.clone()));
+        value
+    };
+    let mut variable = |name: &str| Ok(variable(name, environment)?.map(|value| note(name, value)));
     let reference = match body {
-        Body::Angles(name) => return variable(name, environment)?.ok_or_else(|| Fault::Unset(name.into())),
+        Body::Angles(name) => return variable(name)?.ok_or_else(|| Fault::Unset(name.into())),
         Body::Braces(reference) => reference,
     };
     if let Some(path) = reference.strip_prefix("file:") {
-        return file(path, environment);
+        return file(path, environment).map(|content| note(reference, content));
     }
     let reference = reference.strip_prefix("env.").or_else(|| reference.strip_prefix("env:")).unwrap_or(reference);
     let colon = reference.find(':').unwrap_or(reference.len());
     let (name, rest) = reference.split_at(colon);
     if let Some(default) = rest.strip_prefix(":-") {
-        return Ok(variable(name, environment)?.unwrap_or_else(|| default.into()));
+        return Ok(variable(name)?.unwrap_or_else(|| default.into()));
     }
     if let Some(message) = rest.strip_prefix(":?") {
         let missing = || Fault::Required { name: name.into(), message: message.into() };
-        return variable(name, environment)?.ok_or_else(missing);
+        return variable(name)?.ok_or_else(missing);
     }
-    variable(reference, environment)?.ok_or_else(|| Fault::Unset(reference.into()))
+    variable(reference)?.ok_or_else(|| Fault::Unset(reference.into()))
 }
 
 fn variable(name: &str, environment: &dyn Environment) -> Result<Option<String>, Fault> {

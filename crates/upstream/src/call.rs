@@ -71,3 +71,18 @@ pub enum CallError {
     /// An answer we cannot pass on: too large, not JSON, wrong id.
     Invalid(String),
 }
+
+impl CallError {
+    /// The same, with its words for people changed by `hide` where that has something to change: some of them are the target's own.
+    pub fn hiding(mut self, hide: impl Fn(&str) -> Option<String>) -> CallError {
+        match &mut self {
+            CallError::Unavailable { reason: words, .. } | CallError::Lost(words) | CallError::Invalid(words) => {
+                if let Some(hidden) = hide(words) {
+                    *words = hidden;
+                }
+            }
+            CallError::Refused(_) | CallError::Overloaded | CallError::TimedOut(_) => {}
+        }
+        self
+    }
+}

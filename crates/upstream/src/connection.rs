@@ -13,6 +13,7 @@ use crate::mux::Mux;
 use crate::outgoing;
 use crate::road::Road;
 use crate::stdio::ChildHandle;
+use crate::text::LONGEST_REASON;
 use crate::tuning::Tuning;
 use bytes::Bytes;
 use http::HeaderValue;
@@ -362,7 +363,8 @@ impl Connection {
         match self.ask(method, &params, self.tuning.listing).await {
             Ok(Ok(_)) => true,
             Ok(Err(refusal)) => {
-                tracing::warn!(target = %self.ears().target, reason = %handshake::describe(&refusal), "the target refused a subscription");
+                let reason = self.ears().scrubber.clean(handshake::describe(&refusal).as_bytes(), LONGEST_REASON);
+                tracing::warn!(target = %self.ears().target, %reason, "the target refused a subscription");
                 true
             }
             Err(_) => false,

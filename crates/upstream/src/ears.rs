@@ -42,8 +42,8 @@ impl Ears {
     pub(crate) fn new(spec: &TargetSpec, host: Arc<dyn Host>) -> Ears {
         Ears {
             target: spec.name.clone(),
+            scrubber: Scrubber::new(spec, host.clone()),
             host,
-            scrubber: Scrubber::new(spec),
             stale: Notify::new(),
             suspect: Notify::new(),
             garbage_logged: Mutex::new(None),

@@ -146,10 +146,10 @@ pub(crate) fn code(error: &Bytes) -> Option<i64> {
     view(error).get("code")?.raw().parse().ok()
 }
 
-/// The message of an error object, fit for a log line.
+/// The message of an error object, as the target wrote it: for [`Scrubber::clean`](crate::text::Scrubber::clean) before anybody reads it.
 pub(crate) fn describe(error: &Bytes) -> String {
     let message = view(error).get("message").and_then(Json::string).unwrap_or_default();
-    format!("{} (code {})", shorten(&message, 200).escape_debug(), code(error).unwrap_or_default())
+    format!("{message} (code {})", code(error).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 //! connection in service) · `http_link` and `mux` (the two ways a request finds its answer) · `stdio` and `sse` (what a
 //! mux runs over) · `outgoing` and `road` (what goes to a target and what comes back during a call).
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
 pub mod call;
 #[doc(hidden)]
 pub mod fuzzing;

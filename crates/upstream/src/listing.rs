@@ -5,6 +5,7 @@ use crate::ears::{Ears, fault};
 use crate::failure::Failure;
 use crate::handshake;
 use crate::state::{Capabilities, Item, Offer};
+use crate::text::LONGEST_REASON;
 use crate::tuning::Tuning;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -152,6 +153,7 @@ impl Reader<'_> {
 
     fn complain(&self, list: List, what: &str) {
         self.ears.fault(fault::LISTING);
+        let what = self.ears.scrubber.clean(what.as_bytes(), LONGEST_REASON);
         tracing::warn!(target = %self.ears.target, list = list.method, reason = %what, "a list of the target is not as it should be");
     }
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     text: String,
+    /// The secrets that are parts of it: a target may tell one of them alone.
+    parts: Vec<String>,
     /// Whether it stands in the config as it is, and tells nobody anything.
     plain: bool,
 }
@@ -15,12 +17,24 @@ pub struct Secret {
 impl Secret {
     /// Wraps a resolved value.
     pub fn new(value: impl Into<String>) -> Secret {
-        Secret { text: value.into(), plain: false }
+        Secret::made_of(value, Vec::new())
+    }
+
+    /// Wraps a value that has other secrets in it, as a connection string has a password.
+    pub fn made_of(value: impl Into<String>, parts: Vec<String>) -> Secret {
+        Secret { text: value.into(), parts, plain: false }
     }
 
     /// Wraps a value that nobody has to be kept from: it is not looked for in what a target answers.
     pub fn plain(value: impl Into<String>) -> Secret {
-        Secret { text: value.into(), plain: true }
+        Secret { text: value.into(), parts: Vec::new(), plain: true }
+    }
+
+    /// In what forms a target may tell it: whole, without its scheme, and a part of it alone.
+    fn told(&self) -> impl Iterator<Item = &str> {
+        let rest = self.text.split_once(' ').map(|(_, rest)| rest);
+        // What is white around it, nobody has to repeat.
+        std::iter::once(self.text.as_str()).chain(rest).chain(self.parts.iter().map(String::as_str)).flat_map(|text| [text, text.trim()])
     }
 
     /// The value, for the one place entitled to it.
@@ -121,14 +135,18 @@ impl Transport {
         }
     }
 
-    /// What is given to it and may not come back from it: values, and of credentials also the part without the scheme.
+    /// What is given to it and may not come back from it: values, what they are made of, and of credentials also the part without the scheme.
     pub fn secrets(&self) -> Vec<&str> {
-        let given: Vec<&Secret> = match self {
-            Transport::Stdio { env, .. } => env.iter().map(|(_, value)| value).collect(),
-            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => headers.iter().map(|(_, value)| value).collect(),
+        self.given().filter(|value| !value.plain).flat_map(Secret::told).collect()
+    }
+
+    /// Every value that is given to it.
+    pub(crate) fn given(&self) -> impl Iterator<Item = &Secret> {
+        let (env, headers) = match self {
+            Transport::Stdio { env, .. } => (Some(env), None),
+            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => (None, Some(headers)),
         };
-        let secret = given.into_iter().filter(|value| !value.plain).map(Secret::expose);
-        secret.flat_map(|text| std::iter::once(text).chain(text.split_once(' ').map(|(_, rest)| rest.trim()))).collect()
+        env.into_iter().flatten().map(|(_, value)| value).chain(headers.into_iter().flatten().map(|(_, value)| value))
     }
 
     /// The value of the metric label `network_transport`.

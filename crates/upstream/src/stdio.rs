@@ -11,6 +11,7 @@ use crate::mux::{Audience, Mux, Pipe};
 use crate::spawner;
 use crate::spec::{ChildLimits, Secret};
 use crate::sys::{self, Group};
+use crate::text::Scrubber;
 use crate::tuning::Tuning;
 use crate::via;
 use std::path::PathBuf;
@@ -199,7 +200,7 @@ async fn drain(mut stderr: ChildStderr, ears: Arc<Ears>) {
         }
         tokio::task::consume_budget().await;
     }
-    log.end_line();
+    log.end_line(Scrubber::clean);
     log.summary();
 }
 
@@ -220,17 +221,17 @@ impl StderrLog {
             let room = STDERR_LINE.saturating_sub(self.line.len());
             self.line.extend_from_slice(text.get(..room).unwrap_or(text));
             if text.len() > room {
-                self.end_line();
+                self.end_line(Scrubber::clean_beginning);
                 self.skipping = true;
             }
         }
         if ends {
-            self.end_line();
+            self.end_line(Scrubber::clean);
             self.skipping = false;
         }
     }
 
-    fn end_line(&mut self) {
+    fn end_line(&mut self, clean: fn(&Scrubber, &[u8], usize) -> String) {
         let line = std::mem::take(&mut self.line);
         let text = line.strip_suffix(b"\r").unwrap_or(&line);
         if text.is_empty() {
@@ -246,7 +247,7 @@ impl StderrLog {
             self.left_out += 1;
             return;
         }
-        tracing::info!(target = %self.ears.target, stream = "stderr", "{}", self.ears.scrubber.clean(text, STDERR_LINE));
+        tracing::info!(target = %self.ears.target, stream = "stderr", "{}", clean(&self.ears.scrubber, text, STDERR_LINE));
     }
 
     fn summary(&mut self) {

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::listing::{self, Listing};
 use crate::state::{Status, TargetState};
 use crate::target::Shared;
+use crate::text::LONGEST_REASON;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -16,7 +17,6 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 const SILENT_PINGS: u32 = 3;
 /// Between two pings, however suspect the target is.
 const PING_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_REASON: usize = 500;
 const SWEEP: Duration = Duration::from_secs(30);
 
 /// Runs until the target is closed.
@@ -202,7 +202,8 @@ async fn keep_lists(shared: &Shared, connection: &Connection, first: Listing) ->
                 }
             }
             Err(failure) => {
-                tracing::warn!(target = %shared.spec.name, reason = %failure, "the lists could not be refreshed; the last ones stay");
+                let reason = shared.ears.scrubber.clean(failure.to_string().as_bytes(), LONGEST_REASON);
+                tracing::warn!(target = %shared.spec.name, %reason, "the lists could not be refreshed; the last ones stay");
                 next = Instant::now() + tuning.shortest_ttl;
             }
         }

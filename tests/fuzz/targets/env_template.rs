@@ -48,8 +48,9 @@ pub fn run(bytes: &[u8]) {
     match (expand(text, &Says(MARK)), expand(text, &Says(&tempting))) {
         (Ok(marked), Ok(tempted)) => {
             assert_eq!(tempted.text, marked.text.replace(MARK, &tempting), "a value was read again");
-            let Expanded { text: expanded, secret, unclosed } = &marked;
+            let Expanded { text: expanded, secret, unclosed, read } = &marked;
             assert!(*secret || !expanded.contains(MARK), "a value that counts as no secret");
+            assert_eq!(read.len(), expanded.matches(MARK).count(), "a value that is not known to be in the text");
             if !text.contains('$') {
                 assert_eq!(expanded, text);
                 assert!(!secret && unclosed.is_empty());

@@ -44,7 +44,7 @@ impl Ours {
 }
 
 fn binding(principal: &Principal) -> Binding<'_> {
-    Binding { principal, target: "t", method: Method::CallTool, source: b"tool" }
+    Binding { principal, target: "t", method: Method::CallTool, source: b"tool", exposed: "name" }
 }
 
 pub fn run(bytes: &[u8]) {

@@ -111,7 +111,7 @@ impl Meaning<'_> {
             }
             // What stands in the file for everybody to read is no secret, unless it is there to prove who we are.
             let secret = value.secret || name.as_ref().is_some_and(|name| CREDENTIALS.contains(name));
-            let value = if secret { Secret::new(value.text) } else { Secret::plain(value.text) };
+            let value = if secret { Secret::made_of(value.text, value.values) } else { Secret::plain(value.text) };
             headers.extend(name.map(|name| (name, value)));
         }
         headers

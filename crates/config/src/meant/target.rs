@@ -220,7 +220,7 @@ impl Meaning<'_> {
                 self.note(Problem::error(place, format!("`{}` is not the name of a variable", name.escape_debug())));
             }
             let value = self.text(value).and_then(|value| self.without_nul(value));
-            let value = value.map(|value| if value.secret { Secret::new(value.text) } else { Secret::plain(value.text) });
+            let value = value.map(|value| if value.secret { Secret::made_of(value.text, value.values) } else { Secret::plain(value.text) });
             env.extend(value.map(|value| (name.clone(), value)));
         }
         env

@@ -11,11 +11,27 @@ use std::path::PathBuf;
 use std::time::Duration;
 use transom_registry::template::{self, Fault};
 
+/// Variables that say where and who we are. Their values stand in a target's results for good reasons: a folder is part of many paths.
+const EVERYBODY_KNOWS: [&str; 10] = ["HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "TZ", "USER"];
+
+/// What the name of a variable has in it whose value proves something.
+const SPEAKS_OF_SECRETS: [&str; 8] = ["PASS", "PWD", "SECRET", "TOKEN", "KEY", "CRED", "AUTH", "file:"];
+
+/// Whether a value that is a part of a text is a secret without the rest. Hosts, users and databases are parts of such texts as well, and words that
+/// stand in many results: a word is a secret only under a name that says so.
+fn is_secret(name: &str, value: &str) -> bool {
+    let is_word = |value: &str| value.chars().all(|each| each.is_ascii_lowercase() || matches!(each, '-' | '_' | '.'));
+    let says_so = || SPEAKS_OF_SECRETS.iter().any(|word| name.contains(word) || name.to_ascii_uppercase().contains(word));
+    !EVERYBODY_KNOWS.contains(&name) && (!is_word(value.trim()) || says_so())
+}
+
 /// A text after its variables were replaced. Messages use what was written.
 pub(super) struct Resolved<'a> {
     pub(super) text: String,
     /// Whether a variable took part, so that the text itself must not be shown.
     pub(super) secret: bool,
+    /// The values in it that are secrets by themselves.
+    pub(super) values: Vec<String>,
     pub(super) written: &'a str,
     pub(super) place: Place,
 }
@@ -30,7 +46,10 @@ impl Meaning<'_> {
                     let problem = Problem::warning(self.inside(place, text, &at), "this placeholder is never closed and stays as it is");
                     self.note(problem.label("no closing bracket").help("close it, or write `$${` to mean the characters themselves"));
                 }
-                Some(Resolved { text: expanded.text, secret: expanded.secret, written: text, place })
+                let told = |(name, _): &(String, String)| EVERYBODY_KNOWS.contains(&name.as_str());
+                let secret = expanded.secret && (expanded.read.is_empty() || !expanded.read.iter().all(told));
+                let values = expanded.read.into_iter().filter(|(name, value)| is_secret(name, value)).map(|(_, value)| value).collect();
+                Some(Resolved { text: expanded.text, secret, values, written: text, place })
             }
             Err(faults) => {
                 for bad in faults {

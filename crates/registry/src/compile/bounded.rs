@@ -1,18 +1,15 @@
-//! What a registry may read of the environment, and what it did read.
+//! What a registry may read of the environment.
 
-use crate::secret::Secret;
 use crate::template::{Environment, Fault};
 use std::cell::RefCell;
 use std::path::Path;
 
-/// The environment within the bounds of `registry.env.allow`, with an eye on what was read.
+/// The environment within the bounds of `registry.env.allow`.
 pub(super) struct Bounded<'e> {
     environment: &'e dyn Environment,
     allow: Option<&'e [String]>,
     /// What was asked for and not allowed.
     pub(super) refused: RefCell<Vec<String>>,
-    /// The values that were given since somebody last looked.
-    pub(super) seen: RefCell<Vec<Secret>>,
 }
 
 const NOT_ALLOWED: &str = "no pattern of `registry.env.allow` admits it";
@@ -23,9 +20,7 @@ impl Environment for Bounded<'_> {
             self.refused.borrow_mut().push(name.to_owned());
             return None;
         }
-        let value = self.environment.variable(name)?;
-        self.seen.borrow_mut().push(Secret::new(value.as_str()));
-        Some(value)
+        self.environment.variable(name)
     }
 
     fn file(&self, path: &Path) -> Result<String, String> {
@@ -36,21 +31,18 @@ impl Environment for Bounded<'_> {
         if !plain || !admitted {
             return Err(NOT_ALLOWED.to_owned());
         }
-        let content = self.environment.file(path)?;
-        self.seen.borrow_mut().push(Secret::new(content.trim_end()));
-        Ok(content)
+        self.environment.file(path)
     }
 }
 
 impl<'e> Bounded<'e> {
     pub(super) fn new(environment: &'e dyn Environment, allow: Option<&'e [String]>) -> Bounded<'e> {
-        Bounded { environment, allow, refused: RefCell::default(), seen: RefCell::default() }
+        Bounded { environment, allow, refused: RefCell::default() }
     }
 
     /// Begins anew: what was asked for in one text says nothing about the next.
     pub(super) fn forget(&self) {
         self.refused.borrow_mut().clear();
-        self.seen.borrow_mut().clear();
     }
 
     /// What is wrong with a placeholder, what to write under it and what to do.

@@ -252,7 +252,7 @@ impl<'d> Compiler<'d, '_> {
                     // The whole text is secret, and so is each value in it: a target may echo the one or the other.
                     found.secret = true;
                     found.secrets.push(Secret::new(expanded.text.as_str()));
-                    found.secrets.append(&mut self.environment.seen.borrow_mut());
+                    found.secrets.extend(expanded.read.into_iter().map(|(_, value)| Secret::new(value)));
                 }
                 expanded.text
             }
