@@ -4,6 +4,7 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # The binary under test, built before the tests so that none of them has to call cargo.
 export TRANSOM_BIN ?= $(TARGET)/debug/transom
 
+# `CI=true` where a table is asked for: without the real servers and clients there is none, and that is a failure.
 # What is measured is built with whole-program optimisation, which takes minutes; `PROFILE=quick` does without, as CI does.
 PROFILE ?= release
 OPTIMISED := $(TARGET)/$(PROFILE)
@@ -38,11 +39,11 @@ test: .e2e/ready ## every test, with real MCP servers and clients
 
 e2e: .e2e/ready ## only the tests with real servers and clients, with a table of every client by every server
 	$(BUILD) --bins
-	cargo test --workspace --test e2e -- --nocapture
+	CI=true cargo test --workspace --test e2e -- --nocapture
 
 conformance: .e2e/ready ## the official MCP conformance suite through the gateway, as tables
 	$(BUILD) --bins
-	cargo test --workspace --test conformance -- --nocapture --test-threads 1
+	CI=true cargo test --workspace --test conformance -- --nocapture --test-threads 1
 
 lint: deny ## rustfmt, clippy, cargo-deny
 	cargo fmt --all --check

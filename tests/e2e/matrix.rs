@@ -67,7 +67,7 @@ const GAPS: [Gap; 3] = [
         who: "memory, filesystem, time, git, fetch",
         fits: |_, server| !matches!(server, "everything" | "fastmcp"),
         deeds: &["progress", "cancel"],
-        why: "say nothing of a call until it is done, so there is no progress, and no moment at which a call is known to run",
+        why: "say nothing of a call until it is done, so there is no progress; nearly all calls are done before they could be taken back",
     },
     Gap {
         who: "memory, filesystem, time, git, fetch",
@@ -128,7 +128,7 @@ fn deeds(places: &Places, number: usize) -> Vec<Deed> {
     vec![
         deed("everything", "list", list("tools"), &["\"echo\"", "\"trigger-long-running-operation\""]),
         deed("everything", "call", call("echo", json!({"message": key})), &[&format!("Echo: {key}")]),
-        deed("everything", "error", call("echo", json!({"message": 7})), &[]),
+        deed("everything", "error", call("echo", json!({"message": 7})), &["expected string"]),
         deed(
             "everything",
             "progress",
@@ -145,7 +145,7 @@ fn deeds(places: &Places, number: usize) -> Vec<Deed> {
         ),
         deed("memory", "list", list("tools"), &["\"create_entities\"", "\"read_graph\""]),
         deed("memory", "call", call("create_entities", entity), &[key, "was here"]),
-        deed("memory", "error", call("create_entities", json!({})), &[]),
+        deed("memory", "error", call("create_entities", json!({})), &["entities"]),
         deed("filesystem", "list", list("tools"), &["\"list_directory\"", "\"write_file\""]),
         deed("filesystem", "call", call("list_directory", json!({"path": files})), &["hello.txt"]),
         deed("filesystem", "error", call("list_directory", json!({"path": "/"})), &["denied"]),
@@ -154,7 +154,7 @@ fn deeds(places: &Places, number: usize) -> Vec<Deed> {
         deed("time", "error", call("convert_time", mars), &["Mars"]),
         deed("git", "list", list("tools"), &["\"git_log\""]),
         deed("git", "call", call("git_log", json!({"repo_path": repository})), &["the first commit"]),
-        deed("git", "error", call("git_log", json!({"repo_path": files})), &[]),
+        deed("git", "error", call("git_log", json!({"repo_path": files})), &["/files"]),
         deed("fetch", "list", list("tools"), &["\"fetch\""]),
         deed("fetch", "call", call("fetch", json!({"url": page})), &["a page for Transom"]),
         deed("fetch", "error", call("fetch", json!({"url": nowhere})), &["404"]),

@@ -29,6 +29,16 @@ async fn trap() -> Trap {
     Trap { port, caught }
 }
 
+impl Trap {
+    /// Nobody came, and whoever had come would have been counted. Addresses that lead away from this machine are not heard here: with those, it is
+    /// seen that every spelling that does lead here is left alone, too.
+    async fn was_left_alone(&self) {
+        assert_eq!(self.caught.load(Ordering::SeqCst), 0, "nobody came");
+        TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
+        eventually("the trap works", async || self.caught.load(Ordering::SeqCst) == 1).await;
+    }
+}
+
 /// Every way to write an address that a guard could misread.
 const HOSTS: &[&str] = &[
     "127.0.0.1",
@@ -263,7 +273,7 @@ async fn nothing_that_a_server_names_is_fetched_opened_or_run() {
     }
     gateway.get("/tools").await;
     gateway.get("/runtime/tools.ts").await;
-    assert_eq!(trap.caught.load(Ordering::SeqCst), 0, "nobody came");
+    trap.was_left_alone().await;
     assert_eq!(sys::children(std::process::id().try_into().unwrap()).len(), before, "nothing was started");
 }
 
@@ -284,5 +294,5 @@ async fn nothing_that_a_client_names_is_fetched() {
             gateway.post_mcp(&[(header, &plain)], json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string()).await;
         }
     }
-    assert_eq!(trap.caught.load(Ordering::SeqCst), 0, "nobody came");
+    trap.was_left_alone().await;
 }

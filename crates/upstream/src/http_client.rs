@@ -20,6 +20,7 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ pub(crate) const KEEP_ALIVE_RETRIES: u32 = 3;
 const UNHEARD: Duration = Duration::from_secs(25);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 const IDLE_PER_HOST: usize = 512;
+/// A connection that was not needed for so long, while others were, was opened for a rush that is over.
+const SPARE: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub(crate) enum HttpClient {
@@ -200,7 +203,7 @@ pub(crate) fn lost(reason: &str) -> Failure {
 pub(crate) struct Pool {
     connector: HttpConnector,
     /// The most recently used last.
-    idle: PerLane<Vec<Idle>>,
+    idle: PerLane<VecDeque<Idle>>,
 }
 
 struct Idle {
@@ -235,12 +238,12 @@ impl Pool {
 
     /// The connection used last that still works. One that does not is seldom alone: a server that goes closes all it has, on every lane.
     fn take(&self) -> Option<Wire> {
-        let last = self.idle.own().pop()?;
+        let last = self.idle.own().pop_back()?;
         if last.is_good() {
             return Some(last.wire);
         }
         self.tidy();
-        self.idle.own().pop().map(|last| last.wire)
+        self.idle.own().pop_back().map(|last| last.wire)
     }
 
     fn tidy(&self) {
@@ -249,9 +252,14 @@ impl Pool {
 
     pub(crate) fn give_back(&self, wire: Wire) {
         let mut idle = self.idle.own();
+        let now = Instant::now();
         if idle.len() < IDLE_PER_HOST {
-            idle.push(Idle { wire, since: Instant::now() });
+            idle.push_back(Idle { wire, since: now });
         }
+        let spare = idle.pop_front_if(|first| now.duration_since(first.since) > SPARE);
+        drop(idle);
+        // Closed without the lock.
+        drop(spare);
     }
 
     async fn connect(&self, url: Uri) -> Result<Wire, Failure> {
@@ -312,4 +320,32 @@ pub(crate) fn describe(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     text.to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::{TcpListener, TcpStream};
+
+    // T17: descriptors do not add up from one rush to the next
+    #[tokio::test]
+    async fn connections_of_a_rush_are_closed_one_by_one_while_others_are_used() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = server.local_addr().unwrap();
+        let wire = async || Wire::new(TcpStream::connect(address).await.unwrap());
+        let pool = Pool { connector: connector(), idle: PerLane::default() };
+        let now = Instant::now();
+        for seconds in [9, 6, 4] {
+            let since = now.checked_sub(Duration::from_secs(seconds)).unwrap();
+            let wire = wire().await;
+            pool.idle.own().push_back(Idle { wire, since });
+        }
+        let mut counts = Vec::new();
+        for _ in 0..4 {
+            let used = pool.take().unwrap();
+            pool.give_back(used);
+            counts.push(pool.idle.own().len());
+        }
+        assert_eq!(counts, [2, 1, 1, 1], "the two that nobody needed go, the one in use stays");
+    }
 }

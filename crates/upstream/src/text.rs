@@ -146,10 +146,7 @@ mod tests {
             assert!(!scrubber.clean(often.get(length..).unwrap().as_bytes(), 700).contains("p4ss"), "{length}");
         }
         let refusal = Bytes::from_static(br#"{"code":-5,"message":"bad p4ss'word-x9\n"}"#);
-        assert_eq!(
-            scrubber.clean(crate::handshake::describe(&refusal).as_bytes(), LONGEST_REASON),
-            r"bad [redacted]\n (code -5)".replace(r"\\", r"\\")
-        );
+        assert_eq!(scrubber.clean(crate::handshake::describe(&refusal).as_bytes(), LONGEST_REASON), r"bad [redacted]\n (code -5)");
     }
 
     // K4, K5, D-group: what a child prints cannot forge log lines or leak what it was given
