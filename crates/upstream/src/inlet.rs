@@ -1,5 +1,6 @@
 //! A child's standard input. A message is written by whoever has it, at once, as long as the pipe takes it; what the
-//! child is too slow for waits here, within bounds, for a task that writes it later.
+//! child is too slow for waits here, within bounds, for a task that writes it later. Nobody waits for somebody else's write:
+//! who comes while another thread is at it leaves the message to that thread.
 
 use crate::http_client::describe;
 use bytes::{Buf, Bytes};
@@ -16,6 +17,10 @@ use tokio::time::timeout;
 const BACKLOG: usize = 512;
 /// What may wait of one message: the rest of it, and the end of its line.
 const PIECES: usize = 2;
+/// Pieces that are written at once.
+const TOGETHER: usize = 16;
+/// How often a thread writes for others before it goes back to its own work.
+const FOR_OTHERS: usize = 16;
 /// Bytes that may wait.
 const BACKLOG_BYTES: usize = 64 << 20;
 
@@ -30,6 +35,8 @@ struct State {
     /// Rests of lines, in order, each with its end.
     backlog: VecDeque<Bytes>,
     bytes: usize,
+    /// Somebody writes, and looks for more before they go.
+    writing: bool,
 }
 
 impl Inlet {
@@ -38,7 +45,8 @@ impl Inlet {
     }
 
     pub(crate) fn of(pipe: pipe::Sender) -> Inlet {
-        Inlet { state: Mutex::new(State { pipe: Some(Arc::new(pipe)), backlog: VecDeque::new(), bytes: 0 }), work: Notify::new() }
+        let state = State { pipe: Some(Arc::new(pipe)), backlog: VecDeque::new(), bytes: 0, writing: false };
+        Inlet { state: Mutex::new(state), work: Notify::new() }
     }
 
     /// Writes a message as one line, or keeps it to be written. `Err` says why it will never be.
@@ -49,20 +57,51 @@ impl Inlet {
         if state.backlog.len() >= BACKLOG * PIECES || state.bytes + message.len() > BACKLOG_BYTES {
             return Err("it does not read what it is sent".into());
         }
-        let mut written = 0;
-        if state.backlog.is_empty() {
-            match pipe.try_write_vectored(&[IoSlice::new(&message), IoSlice::new(b"\n")]) {
-                Ok(count) => written = count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(format!("cannot write to the child: {}", describe(&error))),
-            }
-        }
-        if written <= message.len() {
-            state.keep(message.slice(written..));
+        if state.writing || !state.backlog.is_empty() {
+            state.keep(message);
             state.keep(Bytes::from_static(b"\n"));
+            // Whoever writes looks here before they go, the task or another thread.
+            return Ok(());
+        }
+        state.writing = true;
+        drop(state);
+        let written = pipe.try_write_vectored(&[IoSlice::new(&message), IoSlice::new(b"\n")]);
+        let mut state = self.state();
+        let written = match written {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) => {
+                state.writing = false;
+                self.work.notify_one();
+                return Err(format!("cannot write to the child: {}", describe(&error)));
+            }
+        };
+        let whole = written > message.len();
+        if !whole {
+            state.keep_first([message.slice(written..), Bytes::from_static(b"\n")]);
+        }
+        self.write_what_came(state, &pipe, whole);
+        Ok(())
+    }
+
+    /// Writes what others left to the thread that writes, as long as the child takes the whole of it; the rest is for the task.
+    fn write_what_came<'a>(&'a self, mut state: MutexGuard<'a, State>, pipe: &pipe::Sender, mut whole: bool) {
+        for _ in 0..FOR_OTHERS {
+            if !whole || state.backlog.is_empty() {
+                break;
+            }
+            let pieces: Vec<Bytes> = state.backlog.iter().take(TOGETHER).cloned().collect();
+            drop(state);
+            let slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+            let written = pipe.try_write_vectored(&slices).unwrap_or(0);
+            whole = written == pieces.iter().map(Bytes::len).sum();
+            state = self.state();
+            state.took(written);
+        }
+        state.writing = false;
+        if !state.backlog.is_empty() {
             self.work.notify_one();
         }
-        Ok(())
     }
 
     /// Writes what waits, until the input is closed. Returns why it cannot go on.
@@ -75,7 +114,11 @@ impl Inlet {
                     Ok(Err(error)) => return format!("cannot write to the child: {}", describe(&error)),
                     Err(_) => return format!("the child read nothing for {} s", patience.as_secs_f32()),
                 }
-                if let Err(error) = self.state().flush(&pipe) {
+                let mut state = self.state();
+                // Whoever writes now says so when there is something left.
+                if !state.writing
+                    && let Err(error) = state.flush(&pipe)
+                {
                     return format!("cannot write to the child: {}", describe(&error));
                 }
             }
@@ -84,7 +127,7 @@ impl Inlet {
 
     fn waiting(&self) -> Option<Arc<pipe::Sender>> {
         let state = self.state();
-        if state.backlog.is_empty() { None } else { state.pipe.clone() }
+        if state.backlog.is_empty() || state.writing { None } else { state.pipe.clone() }
     }
 
     /// The child sees the end of its input.
@@ -108,17 +151,37 @@ impl State {
         }
     }
 
+    /// Before all that waits: the rest of what was begun.
+    fn keep_first(&mut self, rest: [Bytes; PIECES]) {
+        if self.pipe.is_none() {
+            return;
+        }
+        for piece in rest.into_iter().rev().filter(|piece| !piece.is_empty()) {
+            self.bytes += piece.len();
+            self.backlog.push_front(piece);
+        }
+    }
+
+    /// The pipe has so much of what waits. Nothing waits any more if the input was closed meanwhile.
+    fn took(&mut self, mut written: usize) {
+        while written > 0
+            && let Some(front) = self.backlog.front_mut()
+        {
+            let of_this = written.min(front.len());
+            front.advance(of_this);
+            written -= of_this;
+            self.bytes -= of_this;
+            if front.is_empty() {
+                self.backlog.pop_front();
+            }
+        }
+    }
+
     /// Writes as much as the pipe takes.
     fn flush(&mut self, pipe: &pipe::Sender) -> io::Result<()> {
-        while let Some(front) = self.backlog.front_mut() {
+        while let Some(front) = self.backlog.front() {
             match pipe.try_write(front) {
-                Ok(count) => {
-                    front.advance(count);
-                    self.bytes -= count;
-                    if front.is_empty() {
-                        self.backlog.pop_front();
-                    }
-                }
+                Ok(count) => self.took(count),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
