@@ -1,8 +1,8 @@
 //! What a config means: variables replaced, paths absolute, defaults filled in, every rule checked.
 //!
 //! The last room that sees the file. It notes every problem it finds and goes on; what it returns is only used if there was
-//! none. Messages quote what was written, never what a variable held. [`value`] has the single values, [`network`] what servers
-//! have in common, [`target`] the targets, [`registry`] the registries, [`policies`] who may do what,
+//! none. Messages quote what was written, never what a variable held. [`value`] has the single values, [`secrecy`] which of
+//! them must not come back, [`network`] what servers have in common, [`target`] the targets, [`registry`] the registries, [`policies`] who may do what,
 //! [`limits`] how much, [`discovery`] what lists show, and here is the rest.
 
 mod discovery;
@@ -11,6 +11,7 @@ mod location;
 mod network;
 mod policies;
 mod registry;
+mod secrecy;
 mod target;
 mod value;
 

@@ -167,17 +167,23 @@ policies:
 // D2: what may not come back from a target is what proves something, not what is a part of many results
 #[test]
 fn of_a_text_that_is_put_together_the_secret_parts_are_secrets_too() {
-    let values =
-        [("DB_USER", "reporting"), ("DB_PASSWORD", "correct-horse"), ("DB_HOST", "localhost"), ("DB_NAME", "customers"), ("SALT", "x9y8z7w6")];
+    let values = [
+        ("DB_USER", "Reporting-7"),
+        ("DB_PASSWORD", "correct-horse"),
+        ("DB_HOST", "db2.corp.example:5432"),
+        ("DB_NAME", "Customers2024"),
+        ("SALT", "x9y8z7w6"),
+        ("MIRROR", "pg://app:open-sesame@elsewhere"),
+    ];
     let environment = Fake(values.into_iter().chain([("HOME", "/home/alice")]).collect());
     let text = "backends: [{ mcp: { targets: [{ name: t, stdio: { cmd: x, env: { HOME: '${HOME}', WHERE: '${HOME}/data', \
-        DSN: 'pg://${DB_USER}:${DB_PASSWORD}@${DB_HOST}/${DB_NAME}?s=${SALT}', FILE: 'in ${file:/etc/transom/token}' } } }] } }]";
+        DSN: 'pg://${DB_USER}:${DB_PASSWORD}@${DB_HOST}/${DB_NAME}?s=${SALT}', MIRROR: '${MIRROR}', FILE: 'in ${file:/etc/transom/token}' } } }] } }]";
     let config = load(&[source("config.yaml", text)], &environment).unwrap_or_else(|report| panic!("{}", report.render(false))).config;
     let mut secrets = config.targets[0].transport.secrets();
     secrets.sort_unstable();
     secrets.dedup();
-    let whole = "pg://reporting:correct-horse@localhost/customers?s=x9y8z7w6";
-    assert_eq!(secrets, ["correct-horse", "from-a-file", "in from-a-file", whole, "x9y8z7w6"]);
+    let whole = "pg://Reporting-7:correct-horse@db2.corp.example:5432/Customers2024?s=x9y8z7w6";
+    assert_eq!(secrets, ["correct-horse", "from-a-file", "in from-a-file", "open-sesame", whole, "pg://app:open-sesame@elsewhere", "x9y8z7w6"]);
 }
 
 #[test]

@@ -168,6 +168,11 @@ impl Host for Wake {
         generation.mask(target)?.text(text)
     }
 
+    fn longest_hidden(&self, target: &str) -> usize {
+        let generation = self.runtime.upgrade().map(|runtime| runtime.generation_now());
+        generation.and_then(|generation| generation.mask(target).map(|mask| mask.longest())).unwrap_or(0)
+    }
+
     fn via(&self) -> &str {
         self.via.chain()
     }

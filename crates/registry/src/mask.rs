@@ -84,6 +84,11 @@ impl Mask {
         self.finders.is_empty()
     }
 
+    /// How many bytes the longest spelling of a secret has.
+    pub fn longest(&self) -> usize {
+        self.finders.iter().map(AhoCorasick::max_pattern_len).max().unwrap_or(0)
+    }
+
     fn finds(&self, text: &str) -> bool {
         self.finders.iter().any(|finder| finder.is_match(text))
     }
@@ -415,6 +420,8 @@ mod tests {
         assert_eq!(both.text("a supersecret1-and-more z").as_deref(), Some("a [redacted] z"));
         assert_eq!(both.json(r#"["supersecret1",1]"#).as_deref(), Some(r#"["[redacted]",1]"#));
         assert!(mask(&[]).and(&Mask::default()).is_empty());
+        // Each byte as `%70` is the longest of the spellings.
+        assert_eq!((both.longest(), Mask::default().longest()), (3 * "secret1-and-more".len(), 0));
     }
 
     #[test]

@@ -76,32 +76,49 @@ impl Inlet {
                 return Err(format!("cannot write to the child: {}", describe(&error)));
             }
         };
-        let whole = written > message.len();
-        if !whole {
+        if written > message.len() {
+            // An error is met again by the task, which has to tell why it ends.
+            let _for_the_task = self.write_what_waits(state, &pipe);
+        } else {
             state.keep_first([message.slice(written..), Bytes::from_static(b"\n")]);
+            state.writing = false;
+            self.work.notify_one();
         }
-        self.write_what_came(state, &pipe, whole);
         Ok(())
     }
 
-    /// Writes what others left to the thread that writes, as long as the child takes the whole of it; the rest is for the task.
-    fn write_what_came<'a>(&'a self, mut state: MutexGuard<'a, State>, pipe: &pipe::Sender, mut whole: bool) {
+    /// Writes what waits, by whoever has said that they write, as long as the child takes the whole of it; the rest is for the task.
+    fn write_what_waits<'a>(&'a self, mut state: MutexGuard<'a, State>, pipe: &pipe::Sender) -> io::Result<()> {
+        let mut end = Ok(());
         for _ in 0..FOR_OTHERS {
-            if !whole || state.backlog.is_empty() {
+            if state.backlog.is_empty() {
                 break;
             }
             let pieces: Vec<Bytes> = state.backlog.iter().take(TOGETHER).cloned().collect();
             drop(state);
             let slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
-            let written = pipe.try_write_vectored(&slices).unwrap_or(0);
-            whole = written == pieces.iter().map(Bytes::len).sum();
+            let written = pipe.try_write_vectored(&slices);
             state = self.state();
-            state.took(written);
+            match written {
+                Ok(count) => {
+                    state.took(count);
+                    if count < pieces.iter().map(Bytes::len).sum() {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    if error.kind() != ErrorKind::WouldBlock {
+                        end = Err(error);
+                    }
+                    break;
+                }
+            }
         }
         state.writing = false;
         if !state.backlog.is_empty() {
             self.work.notify_one();
         }
+        end
     }
 
     /// Writes what waits, until the input is closed. Returns why it cannot go on.
@@ -116,10 +133,11 @@ impl Inlet {
                 }
                 let mut state = self.state();
                 // Whoever writes now says so when there is something left.
-                if !state.writing
-                    && let Err(error) = state.flush(&pipe)
-                {
-                    return format!("cannot write to the child: {}", describe(&error));
+                if !state.writing {
+                    state.writing = true;
+                    if let Err(error) = self.write_what_waits(state, &pipe) {
+                        return format!("cannot write to the child: {}", describe(&error));
+                    }
                 }
             }
         }
@@ -175,18 +193,6 @@ impl State {
                 self.backlog.pop_front();
             }
         }
-    }
-
-    /// Writes as much as the pipe takes.
-    fn flush(&mut self, pipe: &pipe::Sender) -> io::Result<()> {
-        while let Some(front) = self.backlog.front() {
-            match pipe.try_write(front) {
-                Ok(count) => self.took(count),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }
 

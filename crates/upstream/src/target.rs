@@ -37,6 +37,11 @@ pub trait Host: Send + Sync + 'static {
         let _nothing_is_known = (target, text);
         None
     }
+    /// How long the longest is that [`Host::hide`] looks for.
+    fn longest_hidden(&self, target: &str) -> usize {
+        let _nothing_is_known = target;
+        0
+    }
     /// The gateways a request of ours has come through, ours last; empty if there is none. See [`crate::via`].
     fn via(&self) -> &str {
         ""

@@ -9,8 +9,6 @@ const SHORTEST_SECRET: usize = 6;
 
 /// How much of what a target says about a failure is told.
 pub(crate) const LONGEST_REASON: usize = 500;
-/// A secret of the registry may be this long; those of the config are known.
-const LONG_SECRET: usize = 256;
 
 /// What must never be logged, whoever prints it.
 pub(crate) struct Scrubber {
@@ -45,8 +43,9 @@ impl Scrubber {
         shown(text.get(..whole).unwrap_or_default(), limit.min(whole.saturating_sub(1)))
     }
 
+    /// How long a secret is at most, in the longest of its spellings.
     fn longest(&self) -> usize {
-        self.secrets.first().map_or(0, |secret| secret.expose().len()).max(LONG_SECRET)
+        self.secrets.first().map_or(0, |secret| secret.expose().len()).max(self.host.longest_hidden(&self.target))
     }
 
     fn without_secrets(&self, bytes: &[u8]) -> String {
@@ -102,6 +101,8 @@ mod tests {
         }
     }
 
+    const OF_THE_REGISTRY: &str = "github_pat_k-123";
+
     /// Knows one secret more.
     struct Registry;
 
@@ -118,7 +119,11 @@ mod tests {
 
         fn hide(&self, target: &str, text: &str) -> Option<String> {
             assert_eq!(target, "t");
-            text.contains("github_pat_k-123").then(|| text.replace("github_pat_k-123", "***"))
+            text.contains(OF_THE_REGISTRY).then(|| text.replace(OF_THE_REGISTRY, "***"))
+        }
+
+        fn longest_hidden(&self, _: &str) -> usize {
+            OF_THE_REGISTRY.len()
         }
     }
 
@@ -142,6 +147,9 @@ mod tests {
             let text = format!("{} p4ss'word-x9", "x".repeat(2000 + length));
             let (part, _) = text.split_at(2010);
             assert!(!scrubber.clean_beginning(part.as_bytes(), 3000).contains("p4"), "{length}");
+            let text = format!("{} {OF_THE_REGISTRY}", "x".repeat(2000 + length));
+            let (part, _) = text.split_at(2015);
+            assert!(!scrubber.clean_beginning(part.as_bytes(), 3000).contains("gi"), "{length}");
             let often = "p4ss'word-x9 ".repeat(1000 + length);
             assert!(!scrubber.clean(often.get(length..).unwrap().as_bytes(), 700).contains("p4ss"), "{length}");
         }

@@ -1,6 +1,7 @@
 //! Single values: texts with their variables replaced, durations, paths, files.
 
 use super::Meaning;
+use super::secrecy::{EVERYBODY_KNOWS, is_secret, password_of};
 use crate::duration;
 use crate::file::Text;
 use crate::problem::Problem;
@@ -10,20 +11,6 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 use transom_registry::template::{self, Fault};
-
-/// Variables that say where and who we are. Their values stand in a target's results for good reasons: a folder is part of many paths.
-const EVERYBODY_KNOWS: [&str; 10] = ["HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "TZ", "USER"];
-
-/// What the name of a variable has in it whose value proves something.
-const SPEAKS_OF_SECRETS: [&str; 8] = ["PASS", "PWD", "SECRET", "TOKEN", "KEY", "CRED", "AUTH", "file:"];
-
-/// Whether a value that is a part of a text is a secret without the rest. Hosts, users and databases are parts of such texts as well, and words that
-/// stand in many results: a word is a secret only under a name that says so.
-fn is_secret(name: &str, value: &str) -> bool {
-    let is_word = |value: &str| value.chars().all(|each| each.is_ascii_lowercase() || matches!(each, '-' | '_' | '.'));
-    let says_so = || SPEAKS_OF_SECRETS.iter().any(|word| name.contains(word) || name.to_ascii_uppercase().contains(word));
-    !EVERYBODY_KNOWS.contains(&name) && (!is_word(value.trim()) || says_so())
-}
 
 /// A text after its variables were replaced. Messages use what was written.
 pub(super) struct Resolved<'a> {
@@ -48,7 +35,8 @@ impl Meaning<'_> {
                 }
                 let told = |(name, _): &(String, String)| EVERYBODY_KNOWS.contains(&name.as_str());
                 let secret = expanded.secret && (expanded.read.is_empty() || !expanded.read.iter().all(told));
-                let values = expanded.read.into_iter().filter(|(name, value)| is_secret(name, value)).map(|(_, value)| value).collect();
+                let parts = expanded.read.into_iter().filter(|(name, value)| is_secret(name, value)).map(|(_, value)| value);
+                let values = parts.chain(password_of(&expanded.text).map(str::to_owned)).collect();
                 Some(Resolved { text: expanded.text, secret, values, written: text, place })
             }
             Err(faults) => {

@@ -109,6 +109,7 @@ pub async fn calling(report: &mut Report, size: &Size) {
     report.at_least(TEST, "calls answered", times.len() as f64, "", (sessions * (time.as_secs() / EVERY.as_secs()) as usize) as f64);
     report.at_most(TEST, "errors", errors.len() as f64, "", 0.0);
     report.at_most(TEST, "resident memory, at most", mebibytes(resident), "MiB", 64.0 + 24.0 * sessions as f64 / 1024.0);
+    report.figure(TEST, "resident memory at its peak, while they were opened or called", mebibytes(stand.peak()), "MiB");
     report.at_most(TEST, "file descriptors, at most", most_files as f64, "", (2 * sessions + 64) as f64);
     report.figure(TEST, "time of a call, p50", times.percentile(50.0), "ms");
     report.figure(TEST, "time of a call, p99", times.percentile(99.0), "ms");
