@@ -52,6 +52,9 @@ pub fn run(bytes: &[u8]) {
         let hidden = hide.as_array().into_iter().flatten().filter_map(Value::as_str).filter_map(steps).any(|hidden| path.starts_with(&hidden));
         if hidden && alone && !path.contains(&Field::Each) {
             let found = fields::at(&sent, path);
+            if path.split_last().is_some_and(|(_, object)| found.is_empty() && may_be_left_out(&source, object, &args, &sent)) {
+                continue;
+            }
             let [found] = found.as_slice() else { panic!("{path:?} is forced and not there: {args} became {sent}") };
             if !wanted.to_string().contains('$') {
                 assert_eq!(found, wanted, "{path:?}: {args} became {sent}");
@@ -65,6 +68,12 @@ pub fn run(bytes: &[u8]) {
     if !names.any(|name| is_asked_for_otherwise(&source, &name) || is_asked_for_otherwise(&source, &name.replace('\\', ""))) {
         valid_to_the_source(schema, &sent, &args, &written);
     }
+}
+
+/// An object that nobody sends is not made up for the sake of a default in it where the source may want more of it than that.
+fn may_be_left_out(source: &Value, object: &[Field], args: &Value, sent: &Value) -> bool {
+    let inside = |schema: &Value| schema.as_object().into_iter().flatten().any(|(key, value)| key != "required" && is_a_name(value, "required"));
+    !object.is_empty() && fields::at(args, object).is_empty() && fields::at(sent, object).is_empty() && inside(source)
 }
 
 /// Whether something in a schema has this name, as a whole.

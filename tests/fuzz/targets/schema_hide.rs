@@ -116,7 +116,12 @@ fn accepted_by_the_source(source: &Value, validator: &Validator, value: &Value, 
         return;
     }
     let asks = asks_for(source, hidden);
+    let decides = decides(source, hidden);
     for error in validator.iter_errors(value) {
+        // Which branch holds only the source knows if the field decides, and either is shown.
+        if decides && error.evaluation_path().as_str().split('/').any(|step| step == "then" || step == "else") {
+            continue;
+        }
         let unasked = match error.kind() {
             ValidationErrorKind::AdditionalItems { .. }
             | ValidationErrorKind::AdditionalProperties { .. }
@@ -154,6 +159,15 @@ fn asks_for(schema: &Value, name: &str) -> bool {
         }),
         Value::Array(items) => items.iter().any(|item| asks_for(item, name)),
         Value::String(text) => text.contains(name),
+        _ => false,
+    }
+}
+
+/// Whether a condition anywhere has the name in it.
+fn decides(schema: &Value, name: &str) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().any(|(key, value)| (key == "if" && names(value, name)) || decides(value, name)),
+        Value::Array(items) => items.iter().any(|item| decides(item, name)),
         _ => false,
     }
 }

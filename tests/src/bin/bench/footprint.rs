@@ -116,6 +116,7 @@ async fn compile(run: &Run, report: &mut Report) {
     report.figure(run, "p99 of calls meanwhile, against before", swapping / quiet.percentile(99), Unit::Times, 2.0, 1.1);
     println!("    p99 {:.1} ms before, {swapping:.1} ms meanwhile, {beside:.1} ms while another program works as long", quiet.percentile(99));
     report.figure(run, "slowest call meanwhile", meanwhile(100), Unit::Milliseconds, 100.0, 20.0);
+    println!("    slowest {:.1} ms before, {:.1} ms while another program works as long", quiet.percentile(100), elsewhere.percentile(100));
 }
 
 /// Another program takes a core for so long, and gives way as the gateway does when it compiles.
