@@ -112,11 +112,17 @@ async fn compile(run: &Run, report: &mut Report) {
     took.sort_by(f64::total_cmp);
     report.figure(run, "10,000 virtual tools: compile and swap", took[took.len() / 2], Unit::Milliseconds, 1_000.0, 200.0);
     let mut meanwhile = |percent| if seen { busy.percentile(percent) } else { f64::NAN };
-    let (swapping, beside) = (meanwhile(99), elsewhere.percentile(99));
-    report.figure(run, "p99 of calls meanwhile, against before", swapping / quiet.percentile(99), Unit::Times, 2.0, 1.1);
-    println!("    p99 {:.1} ms before, {swapping:.1} ms meanwhile, {beside:.1} ms while another program works as long", quiet.percentile(99));
-    report.figure(run, "slowest call meanwhile", meanwhile(100), Unit::Milliseconds, 100.0, 20.0);
-    println!("    slowest {:.1} ms before, {:.1} ms while another program works as long", quiet.percentile(100), elsewhere.percentile(100));
+    let (swapping, beside) = (meanwhile(99.0), elsewhere.percentile(99.0));
+    report.figure(run, "p99 of calls meanwhile, against before", swapping / quiet.percentile(99.0), Unit::Times, 2.0, 1.1);
+    println!("    p99 {:.1} ms before, {swapping:.1} ms meanwhile, {beside:.1} ms while another program works as long", quiet.percentile(99.0));
+    // A stall of a thread is a hundred calls that are late; a single one of a hundred thousand may have met anything, a packet that was lost as well.
+    report.figure(run, "p99.9 of calls meanwhile", meanwhile(99.9), Unit::Milliseconds, 50.0, 20.0);
+    println!(
+        "    slowest {:.1} ms before, {:.1} ms meanwhile, {:.1} ms while another program works as long",
+        quiet.percentile(100.0),
+        meanwhile(100.0),
+        elsewhere.percentile(100.0)
+    );
 }
 
 /// Another program takes a core for so long, and gives way as the gateway does when it compiles.

@@ -110,9 +110,9 @@ impl Sample {
     }
 
     /// In milliseconds; of nothing it is no number, which meets no goal.
-    pub fn percentile(&mut self, percent: usize) -> f64 {
+    pub fn percentile(&mut self, percent: f64) -> f64 {
         self.calls.sort_unstable_by_key(|call| call.took);
-        let place = (self.calls.len() * percent / 100).min(self.calls.len().saturating_sub(1));
+        let place = ((self.calls.len() as f64 * percent / 100.0) as usize).min(self.calls.len().saturating_sub(1));
         self.calls.get(place).map_or(f64::NAN, |call| call.took.as_secs_f64() * 1e3)
     }
 }

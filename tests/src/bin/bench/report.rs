@@ -113,7 +113,7 @@ impl Report {
         let ratio = pair.ratio();
         let verdict = Verdict::of(ratio, must, must * run.slack);
         self.line(label, &format!("{ratio:.2} ×"), &range, &format!("{must:.2} ×"), &format!("{aim:.2} ×"), verdict);
-        println!("    bare {bare:.1} µs, gateway {ours:.1} µs; p99 {:.1} and {:.1} ms", pair.limit.percentile(99), pair.ours.percentile(99));
+        println!("    bare {bare:.1} µs, gateway {ours:.1} µs; p99 {:.1} and {:.1} ms", pair.limit.percentile(99.0), pair.ours.percentile(99.0));
         let row = json!({"what": label, "ratio": ratio, "rounds": pair.ratios, "must": must, "aim": aim, "bareMicroseconds": bare, "gatewayMicroseconds": ours});
         self.rows.push(verdict.on(row));
     }
