@@ -397,6 +397,30 @@ fn an_error_of_a_tool_without_a_projection_is_told_or_not_as_the_tool_says() {
     }
 }
 
+// 6: an error object says no more than a result that is one
+#[test]
+fn an_error_object_of_the_source_keeps_its_code_and_loses_its_words_where_the_tool_says_so() {
+    let refused = |members: &str, error: &str| {
+        let Ok(Step::Call(call)) = tool(S, members).call("t", Some(json(r#"{"city":"X"}"#))) else { panic!() };
+        call.resume.refused(json(error))
+    };
+    let error = r#"{"code":-32001,"message":"row 7 of users","data":{"row":7}}"#;
+    assert_eq!(refused("", error), None);
+    assert_eq!(refused(r#""errors":"pass""#, error), None);
+    let generic = |error| refused(r#""errors":"generic""#, error).expect("words of our own");
+    assert_eq!(generic(error), r#"{"code":-32001,"message":"The tool reported an error."}"#);
+    assert_eq!(generic(r#"{"code":"users","message":"row 7"}"#), r#"{"code":-32603,"message":"The tool reported an error."}"#);
+}
+
+// A2
+#[test]
+fn names_read_alike_if_a_lenient_peer_may_take_one_for_the_other() {
+    for (name, other, alike) in [("api_key", "API_KEY", true), ("api_key", "api\u{200b}_key", true), ("api_key", "apikey", false), ("a", "b", false)]
+    {
+        assert_eq!(reads_as(name, other), alike, "{name} {other}");
+    }
+}
+
 #[test]
 fn tools_that_pass_through_are_left_to_their_target_unless_all_are_validated() {
     let text = registry(&[]);

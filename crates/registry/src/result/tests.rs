@@ -20,6 +20,14 @@ fn compile(schema: &str) -> Projection {
     compile_with(schema, Shaping::default())
 }
 
+// security.md: one word for each reason, in metrics and in tests
+#[test]
+fn every_reason_to_make_a_result_an_error_has_a_word_of_its_own() {
+    use Refused::*;
+    let words = [NoJson, WrongShape, Missing, Invalid, TooLarge].map(Refused::label);
+    assert_eq!(words, ["no_json", "wrong_shape", "missing_field", "invalid", "too_large"]);
+}
+
 /// A result with this structured content.
 fn structured(document: &str) -> String {
     format!(r#"{{"content":[],"structuredContent":{document}}}"#)
