@@ -142,6 +142,8 @@ fn accepted_by_the_source(source: &Value, validator: &Validator, value: &Value, 
             ValidationErrorKind::Constant { expected_value } => !names(expected_value, hidden),
             ValidationErrorKind::Enum { options } => !names(options, hidden),
             ValidationErrorKind::Required { property } => property != hidden,
+            // Branches that were told apart by what they close may hold together once the field is gone from them.
+            ValidationErrorKind::OneOfMultipleValid { .. } => !asks && !CLOSES.iter().any(|keyword| has(source, keyword)),
             // The validator gave up; that says nothing about the schema.
             ValidationErrorKind::BacktrackLimitExceeded { .. } | ValidationErrorKind::RegexEngineFailure { .. } => false,
             _ => !asks,
@@ -159,6 +161,18 @@ fn asks_for(schema: &Value, name: &str) -> bool {
         }),
         Value::Array(items) => items.iter().any(|item| asks_for(item, name)),
         Value::String(text) => text.contains(name),
+        _ => false,
+    }
+}
+
+/// What decides about fields that nothing names.
+const CLOSES: [&str; 4] = ["additionalProperties", "patternProperties", "propertyNames", "unevaluatedProperties"];
+
+/// Whether this keyword stands anywhere.
+fn has(schema: &Value, keyword: &str) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().any(|(key, value)| key == keyword || has(value, keyword)),
+        Value::Array(items) => items.iter().any(|item| has(item, keyword)),
         _ => false,
     }
 }

@@ -412,6 +412,15 @@ fn an_error_object_of_the_source_keeps_its_code_and_loses_its_words_where_the_to
     assert_eq!(generic(r#"{"code":"users","message":"row 7"}"#), r#"{"code":-32603,"message":"The tool reported an error."}"#);
 }
 
+#[test]
+fn where_nothing_is_hidden_a_name_that_reads_like_another_is_a_name_of_its_own() {
+    let schema = r#"{"type":"object","properties":{"o":{"type":"object","properties":{"a":{},"k":{}}}}}"#;
+    let open = tool(schema, r#""defaults":{"o.a":1}"#);
+    assert_eq!(sent(&open, "t", r#"{"O":{"a":2}}"#).as_deref(), Ok(r#"{"O":{"a":2},"o":{"a":1}}"#));
+    let closed = tool(schema, r#""defaults":{"o.a":1},"hideFields":["o.k"]"#);
+    assert_eq!(reason(&closed, r#"{"O":{"a":2}}"#), Rejected::Lookalike);
+}
+
 // A2
 #[test]
 fn names_read_alike_if_a_lenient_peer_may_take_one_for_the_other() {
