@@ -8,10 +8,10 @@ use std::net::SocketAddr;
 /// Variables that say where and who we are. Their values stand in a target's results for good reasons: a folder is part of many paths.
 pub(super) const EVERYBODY_KNOWS: [&str; 10] = ["HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "TZ", "USER"];
 
-/// How a name ends whose value tells where or what something is.
-const TELLS_A_PLACE: [&str; 26] = [
-    "ACCOUNT", "DATABASE", "DB", "DIR", "DOMAIN", "EMAIL", "ENDPOINT", "ENV", "FOLDER", "HOST", "HOSTNAME", "HOSTS", "ID", "MODE", "NAME", "ORG",
-    "PATH", "PORT", "PROJECT", "REALM", "REGION", "SCHEMA", "TENANT", "USER", "USERNAME", "ZONE",
+/// How a name ends whose value tells where or what something is. Not `ID`, `PATH` or `ENDPOINT`: that of a session or of a webhook lets people in.
+const TELLS_A_PLACE: [&str; 23] = [
+    "ACCOUNT", "DATABASE", "DB", "DIR", "DOMAIN", "EMAIL", "ENV", "FOLDER", "HOST", "HOSTNAME", "HOSTS", "MODE", "NAME", "ORG", "PORT", "PROJECT",
+    "REALM", "REGION", "SCHEMA", "TENANT", "USER", "USERNAME", "ZONE",
 ];
 
 /// What a word of a name has in it, how it ends, or is, whose value proves something.
@@ -33,7 +33,7 @@ pub(super) fn is_secret(name: &str, value: &str) -> bool {
     let speaks_of_secrets = |word: &str| {
         SECRET_HAS.iter().any(|part| word.contains(part)) || SECRET_ENDS.iter().any(|end| word.ends_with(end)) || SECRET_IS.contains(&word)
     };
-    // `TOKEN_PATH` tells a place, unless what it holds does not look like one.
+    // `TOKEN_DIR` tells a place, unless what it holds does not look like one.
     match (tells_a_place(), words.any(speaks_of_secrets)) {
         (true, false) => false,
         (false, true) => true,
@@ -92,8 +92,12 @@ mod tests {
             ("DB_USER", "Reporting-7", false),
             ("HOME", "/home/alice7", false),
             // A name that says both: its value decides.
-            ("TOKEN_ID", "x9Y8z7w6", true),
-            ("TOKEN_PATH", "somewhere", false),
+            ("TOKEN_NAME", "x9Y8z7w6", true),
+            ("TOKEN_DIR", "somewhere", false),
+            // A name that may be either: the same.
+            ("SESSION_ID", "x9Y8z7w6", true),
+            ("WEBHOOK_PATH", "/T00/B00/x9Y8z7w6", true),
+            ("TEAM_ID", "10023456", false),
             // A name that says nothing.
             ("KEYSPACE", "customers", false),
             ("AUTHOR", "alice", false),
