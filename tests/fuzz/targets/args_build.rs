@@ -2,7 +2,7 @@
 //! the source gets is valid to the source, as far as the caller and not the registry is to blame.
 
 use crate::fields::{self, Step as Field};
-use crate::world::{CANARY, catalog, compiled, is_json, read};
+use crate::world::{CANARY, catalog, compiled, has_key, is_json, read};
 use serde_json::Value;
 use transom_json::Json;
 use transom_registry::{Compiled, Refusal, Step};
@@ -37,7 +37,7 @@ pub fn run(bytes: &[u8]) {
     };
     // A source may have a field whose very name looks like a path; what is meant then is the engine's to find out.
     let source = value(schema).unwrap_or_default();
-    let steps = |path: &str| fields::steps(path).filter(|steps| steps.len() == 1 || !is_a_name(&source, path));
+    let steps = |path: &str| fields::steps(path).filter(|steps| steps.len() == 1 || !has_key(&source, path));
     let written: Vec<Vec<Field>> = defaults.as_object().into_iter().flatten().flat_map(|(path, _)| fields::readings(path)).collect();
     let defaults: Vec<(Vec<Field>, &Value)> =
         defaults.as_object().into_iter().flatten().filter_map(|(path, value)| Some((steps(path)?, value))).collect();
@@ -72,17 +72,8 @@ pub fn run(bytes: &[u8]) {
 
 /// An object that nobody sends is not made up for the sake of a default in it where the source may want more of it than that.
 fn may_be_left_out(source: &Value, object: &[Field], args: &Value, sent: &Value) -> bool {
-    let inside = |schema: &Value| schema.as_object().into_iter().flatten().any(|(key, value)| key != "required" && is_a_name(value, "required"));
+    let inside = |schema: &Value| schema.as_object().into_iter().flatten().any(|(key, value)| key != "required" && has_key(value, "required"));
     !object.is_empty() && fields::at(args, object).is_empty() && fields::at(sent, object).is_empty() && inside(source)
-}
-
-/// Whether something in a schema has this name, as a whole.
-fn is_a_name(schema: &Value, name: &str) -> bool {
-    match schema {
-        Value::Object(members) => members.iter().any(|(key, value)| key == name || is_a_name(value, name)),
-        Value::Array(items) => items.iter().any(|item| is_a_name(item, name)),
-        _ => false,
-    }
 }
 
 /// Whether the name stands within a `not`, a `const` or an `enum`. A source can ask for a field in these ways too, and a registry that hides the

@@ -2,7 +2,7 @@
 //! shown schema accepts the source accepts, but for the hidden names it asks for.
 
 use crate::fields;
-use crate::world::{CANARY, catalog, compiled, is_json, read};
+use crate::world::{CANARY, catalog, compiled, has_key, is_json, read};
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value, json};
@@ -143,7 +143,7 @@ fn accepted_by_the_source(source: &Value, validator: &Validator, value: &Value, 
             ValidationErrorKind::Enum { options } => !names(options, hidden),
             ValidationErrorKind::Required { property } => property != hidden,
             // Branches that were told apart by what they close may hold together once the field is gone from them.
-            ValidationErrorKind::OneOfMultipleValid { .. } => !asks && !CLOSES.iter().any(|keyword| has(source, keyword)),
+            ValidationErrorKind::OneOfMultipleValid { .. } => !asks && !CLOSES.iter().any(|keyword| has_key(source, keyword)),
             // The validator gave up; that says nothing about the schema.
             ValidationErrorKind::BacktrackLimitExceeded { .. } | ValidationErrorKind::RegexEngineFailure { .. } => false,
             _ => !asks,
@@ -167,15 +167,6 @@ fn asks_for(schema: &Value, name: &str) -> bool {
 
 /// What decides about fields that nothing names.
 const CLOSES: [&str; 4] = ["additionalProperties", "patternProperties", "propertyNames", "unevaluatedProperties"];
-
-/// Whether this keyword stands anywhere.
-fn has(schema: &Value, keyword: &str) -> bool {
-    match schema {
-        Value::Object(members) => members.iter().any(|(key, value)| key == keyword || has(value, keyword)),
-        Value::Array(items) => items.iter().any(|item| has(item, keyword)),
-        _ => false,
-    }
-}
 
 /// Whether a condition anywhere has the name in it.
 fn decides(schema: &Value, name: &str) -> bool {

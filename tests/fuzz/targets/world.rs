@@ -1,5 +1,6 @@
 //! What the targets of the engine share: an environment with a secret, a target with one tool, and another reader of JSON.
 
+use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 use transom_json::{Json, Limits, check};
@@ -153,4 +154,13 @@ pub fn read(bytes: &[u8]) -> Option<Json<'_>> {
 /// By another parser than ours. JSON found in a text may be as deep as ours allows, and stands a little deeper in the result.
 pub fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// Whether something in a value has this name, as a whole.
+pub fn has_key(value: &Value, name: &str) -> bool {
+    match value {
+        Value::Object(members) => members.iter().any(|(key, value)| key == name || has_key(value, name)),
+        Value::Array(items) => items.iter().any(|item| has_key(item, name)),
+        _ => false,
+    }
 }
